@@ -1,0 +1,1 @@
+"""Columns, units, errors, plugin discovery: what every other package rests on."""

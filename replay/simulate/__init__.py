@@ -1,0 +1,1 @@
+"""The engine: executes a Graph and returns a Timeline."""
