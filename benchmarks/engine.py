@@ -44,11 +44,26 @@ def _graph(duration: Int64, lane: Int64, source: Int64, target: Int64) -> Graph:
     rule: Int8 = np.full(m, Rule.STREAM_ORDER, np.int8)
     yes: Bool = np.ones(m, np.bool_)
     return Graph(
-        duration, zeros, zeros.copy(), zeros.copy(), duration.copy(), lane.astype(np.int32),
-        (lane // 2).astype(np.int32), np.full(n, OpKind.COMPUTE, np.int8), np.zeros(n, np.int32), zeros - 1,
-        np.full(n, -1, np.int32), np.zeros(n, np.int8), Edges.build(n, source, target, np.zeros(m, np.int64), ~yes, rule, yes),
-        CommTable.empty(), ("op",), tuple(Lane(i // 2, i % 2 == 1, f"lane {i}") for i in range(_LANES)), (), 0, GraphHealth(),
-    )  # fmt: skip
+        duration_ns=duration,
+        residual_ns=zeros,
+        ready_ns=zeros,
+        measured_start_ns=zeros,
+        measured_end_ns=duration,
+        lane=lane.astype(np.int32),
+        rank=(lane // 2).astype(np.int32),
+        kind=np.full(n, OpKind.COMPUTE, np.int8),
+        name=np.zeros(n, np.int32),
+        event=zeros - 1,
+        comm=np.full(n, -1, np.int32),
+        grade=np.zeros(n, np.int8),
+        edges=Edges.build(n, source, target, np.zeros(m, np.int64), ~yes, rule, yes),
+        comms=CommTable.empty(),
+        names=("op",),
+        lanes=tuple(Lane(i // 2, i % 2 == 1, f"lane {i}") for i in range(_LANES)),
+        groups=(),
+        measured_step_ns=0,
+        health=GraphHealth(),
+    )
 
 
 def best_of(function: Callable[[], object], repeats: int = 5) -> float:
