@@ -1,0 +1,127 @@
+"""Options that several commands share, and the parameter types behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+OUTPUT_SUFFIXES = (".pftrace", ".trace.json", ".json")
+
+
+def pattern_factor(text: str) -> tuple[str, float]:
+    """``NAME=FACTOR`` with a factor of 0 or more; the name may itself hold ``=``."""
+    pattern, _, number = text.rpartition("=")
+    try:
+        factor = float(number)
+    except ValueError:
+        factor = -1.0
+    if not pattern or not 0.0 <= factor < float("inf"):
+        raise click.BadParameter(f"{text!r} is not NAME=FACTOR with a factor of 0 or more")
+    return pattern, factor
+
+
+def output_file(text: str) -> Path:
+    """A path whose suffix says what to write, checked before any work is done."""
+    if not text.endswith(OUTPUT_SUFFIXES):
+        raise click.BadParameter(f"{text!r} must end in one of {', '.join(OUTPUT_SUFFIXES)}")
+    return Path(text)
+
+
+def _stack(*decorators: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    def apply(command: Command) -> Command:
+        for decorator in reversed(decorators):
+            command = decorator(command)
+        return command
+
+    return apply
+
+
+SIZE = click.IntRange(min=1)
+PATHS = click.argument("inputs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="TRACE...")
+
+
+def source_facts(command: Command) -> Command:
+    """Facts that the input lacks, and which step of it to use."""
+    return _stack(
+        click.option(
+            "--from", "source", metavar="KEY=N,...", help="Source layout, e.g. tp=2,pp=4,ep=8,microbatches=16."
+        ),
+        click.option(
+            "--model",
+            type=click.Path(exists=True, dir_okay=False, path_type=Path),
+            help="Model description: a Hugging Face config.json or a Megatron arguments dump.",
+        ),
+        click.option("--layers", type=SIZE, help="Layers in the source model."),
+        click.option("--microbatches", type=SIZE, help="Micro-batches a step of the source."),
+        click.option("--step", type=click.IntRange(min=0), help="Step to use [default: the median complete step]."),
+        click.option("--step-marker", metavar="NAME", help="Annotation that marks a step."),
+        click.option(
+            "--measured-step",
+            type=click.FloatRange(min=0, min_open=True),
+            metavar="MS",
+            help="Step time without the profiler, ms; the prediction is anchored to it.",
+        ),
+        click.option("--trace-processor", metavar="BIN", help="Perfetto trace_processor binary, for .pftrace input."),
+        click.option("--force", is_flag=True, help="Answer even where the baseline differs by more than 5 %."),
+    )(command)
+
+
+def layout_changes(command: Command) -> Command:
+    """Sizes and policies of the target layout; what is not named stays as in the source."""
+    sizes = (
+        ("--tp", "Tensor-parallel size."),
+        ("--pp", "Pipeline-parallel size."),
+        ("--vpp", "Chunks (virtual stages) a rank."),
+        ("--dp", "Data-parallel size; changes the number of devices."),
+        ("--cp", "Context-parallel size."),
+        ("--ep", "Expert-parallel size."),
+        ("--etp", "Expert-tensor-parallel size."),
+        ("--mbs", "Micro-batch, sequences."),
+        ("--gbs", "Global batch, sequences."),
+        ("--seq", "Sequence length, tokens."),
+    )
+    return _stack(
+        *(click.option(name, type=SIZE, metavar="N", help=text) for name, text in sizes),
+        click.option("--world", "world_size", type=SIZE, metavar="N", help="Number of devices."),
+        click.option("--schedule", metavar="NAME", help="Pipeline schedule: 1f1b, gpipe, interleaved."),
+        click.option(
+            "--dispatcher", metavar="NAME", help="Token dispatcher: alltoall, allgather, hierarchical, deepep."
+        ),
+    )(command)
+
+
+def edits(command: Command) -> Command:
+    """What-ifs that are not sizes."""
+    return _stack(
+        click.option("--experts", metavar="LOAD", help="Expert load: balanced, trace, zipf:A, or a file of counts."),
+        click.option(
+            "--scale",
+            type=pattern_factor,
+            multiple=True,
+            metavar="PATTERN=FACTOR",
+            help="Multiply the duration of ops whose name matches. Repeatable.",
+        ),
+        click.option(
+            "--link",
+            type=pattern_factor,
+            multiple=True,
+            metavar="TIER=FACTOR",
+            help="Multiply the speed of a link tier: node, network, all. Repeatable.",
+        ),
+        click.option("--stragglers", type=click.Choice(["ideal"]), help="Give every worker the typical duration."),
+    )(command)
+
+
+def json_output(command: Command) -> Command:
+    """Machine-readable result on stdout."""
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON (schema 1) instead of the report.")(command)
+
+
+def quiet(command: Command) -> Command:
+    """Less text."""
+    return click.option("--quiet", "-q", is_flag=True, help="Headline only, no progress.")(command)

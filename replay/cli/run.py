@@ -1,0 +1,62 @@
+"""``replay run``: replay a measurement, ask what-ifs, report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from replay.cli import options
+from replay.cli.progress import stages
+
+
+@click.command("run", short_help="Replay a measured step; with layout or edit options, predict another.")
+@options.PATHS
+@options.layout_changes
+@options.edits
+@options.source_facts
+@options.json_output
+@click.option(
+    "-o",
+    "--output",
+    "outputs",
+    type=options.output_file,
+    multiple=True,
+    metavar="FILE",
+    help="Write a file; its suffix decides: .json result, .pftrace or .trace.json timelines. Repeatable.",
+)
+@click.option("--explain", is_flag=True, help="Add every change, what the interval is made of, and all definitions.")
+@options.quiet
+def command(inputs: tuple[Path, ...], **given: Any) -> None:
+    """Replay a measured step; with layout or edit options, predict the step they would give.
+
+    TRACE is one or more files or folders of one job: PyTorch Profiler traces (one file a rank), Perfetto traces, or
+    pipeline recordings. Sizes that are not named stay as in the source.
+    """
+    from replay import api  # noqa: PLC0415 - keeps `replay --help` fast
+
+    question, facts = api.ask(**_asked(given)), api.facts(**_known(given))
+    with stages(quiet=given["quiet"] or given["as_json"]) as progress:
+        answer = api.answer(inputs, question, facts, progress=progress)
+    for path in given["outputs"]:
+        api.write(answer, path)
+    out = click.get_text_stream("stdout")
+    if given["as_json"]:
+        out.write(api.to_json(answer.result))
+    else:
+        api.render(answer.result, out, explain=given["explain"], quiet=given["quiet"])
+
+
+def _asked(given: dict[str, Any]) -> dict[str, Any]:
+    """The what-if options that were given."""
+    names = ("tp", "pp", "vpp", "dp", "cp", "ep", "etp", "mbs", "gbs", "seq", "world_size", "schedule", "dispatcher",
+             "experts", "scale", "link", "stragglers")  # fmt: skip
+    return {name: given[name] for name in names if given[name] not in (None, ())}
+
+
+def _known(given: dict[str, Any]) -> dict[str, Any]:
+    """The facts about the source that were given."""
+    names = ("source", "model", "layers", "microbatches", "step", "step_marker", "measured_step", "trace_processor",
+             "force")  # fmt: skip
+    return {name: given[name] for name in names if given[name] is not None}

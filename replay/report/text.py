@@ -1,0 +1,315 @@
+"""The terminal report: headline first, then what was held fixed, where the time goes, and how far to trust it.
+
+Every section is a plain function from a result to renderables; :func:`render_run` and :func:`render_inspection` put
+them in order. Colour and box drawing appear on a terminal only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TextIO
+
+from rich.console import Console, Group, RenderableType
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from replay.report.definitions import BREAKDOWN_ROWS, DEFINITIONS
+from replay.report.result import CollectiveRow, HealthFacts, Inspection, Measured, RunResult
+
+PLAIN_WIDTH = 120  # columns when the output is a file or a pipe
+TOP_CHANGES = 10
+TOP_SENSITIVITIES = 3
+
+Section = Callable[[RunResult], Iterable[RenderableType]]
+
+
+def render_run(result: RunResult, out: TextIO, *, explain: bool = False, quiet: bool = False) -> None:
+    """Write the report of a run; ``quiet`` keeps the headline, ``explain`` adds every change and the definitions."""
+    sections: list[Section] = [_headline]
+    if not quiet:
+        sections += [_held_fixed, _layouts, _breakdown, _evidence, _changes, _stragglers, _collectives, _sensitivities]
+        sections += [_trust, _warnings]
+    if explain:
+        sections += [_interval_basis, _definitions]
+    _print(out, (item for section in sections for item in section(result)))
+
+
+def render_inspection(result: Inspection, out: TextIO) -> None:
+    """Write what an input holds, its statistics and what can be asked of it."""
+    items = [*_input(result), *_measured(result), *_layouts(result), *_model(result), *_breakdown(result)]
+    items += [*_top_ops(result), *_collectives(result), *_trust(result), *_questions(result), *_warnings(result)]
+    _print(out, items)
+
+
+def _print(out: TextIO, items: Iterable[RenderableType]) -> None:
+    console = Console(file=out, highlight=False, soft_wrap=False, width=None if out.isatty() else PLAIN_WIDTH)
+    console.print(Group(*items))
+
+
+def _ms(value: float | int | None) -> str:
+    return "-" if value is None else f"{value:,.3f} ms" if abs(value) < 100 else f"{value:,.1f} ms"
+
+
+def _pct(value: float | int | None) -> str:
+    return "-" if value is None else f"{value:.2f} %"
+
+
+def _bytes(value: int | None) -> str:
+    if value is None:
+        return "-"
+    for power, prefix in ((12, "T"), (9, "G"), (6, "M"), (3, "k")):
+        if value >= 10**power:
+            return f"{value / 10**power:,.2f} {prefix}B"
+    return f"{value} B"
+
+
+def _heading(text: str) -> Text:
+    return Text(f"\n{text}", style="bold")
+
+
+def _table(*columns: str, left: int = 1) -> Table:
+    """A borderless table: the first ``left`` columns hold words, the others numbers."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for index, column in enumerate(columns):
+        table.add_column(column, justify="left" if index < left else "right", overflow="fold", no_wrap=index >= left)
+    return table
+
+
+def _headline(result: RunResult) -> Iterable[RenderableType]:
+    measured = f"measured {_ms(result.measured_step_ms)}"
+    replayed = f"replayed {_ms(result.replayed_step_ms)} (error {_pct(result.replay_error_pct)})"
+    if result.predicted_step_ms is None:
+        yield Text(f"step: {measured}, {replayed}", style="bold")
+    else:
+        interval = result.predicted_interval_ms
+        band = f" (80 %: {_ms(interval[0])} to {_ms(interval[1])})" if interval else ""
+        yield Text(
+            f"step: {measured}, {replayed}, predicted {_ms(result.predicted_step_ms)}{band}, "
+            f"speed-up x{result.speedup:.3f}",
+            style="bold",
+        )
+    if result.profiled_step_ms is not None:
+        yield Text(f"anchored to --measured-step; the trace's own step is {_ms(result.profiled_step_ms)}")
+    if result.forced:
+        yield Text("--force: the baseline gate was overridden, the prediction is not backed by it", style="bold")
+
+
+def _held_fixed(result: RunResult) -> Iterable[RenderableType]:
+    if result.question:
+        yield Text(f"asked: {' '.join(result.question)}")
+    if result.layout.held_fixed:
+        yield Text(f"held fixed: {', '.join(result.layout.held_fixed)}")
+
+
+def _layouts(result: Measured) -> Iterable[RenderableType]:
+    source, target = result.layout.source, result.layout.target
+    if not source:
+        return
+    yield _heading("Layout")
+    words = []
+    for key, value in source.items():
+        new = target.get(key, value)
+        if value is not None or new is not None:
+            words.append(f"{key} {_known(value)}" if new == value else f"{key} {_known(value)} -> {_known(new)}")
+    yield Text("  " + ", ".join(words))
+    for key, reason in result.layout.evidence.items():
+        yield Text(f"  {key}: {reason}")
+
+
+def _known(value: int | str | None) -> str:
+    return "?" if value is None else str(value)
+
+
+def _breakdown(result: Measured) -> Iterable[RenderableType]:
+    columns = [name for name in ("measured", "replayed", "predicted") if result.breakdown.get(name)]
+    if not columns:
+        return
+    rank = result.breakdown[columns[0]].get("rank")
+    yield _heading(f"Where the step goes (slowest rank{'' if rank is None else f': {rank}'}), ms")
+    table = _table("", *columns)
+    for key in BREAKDOWN_ROWS:
+        values = [result.breakdown[name].get(key) for name in columns]
+        if any(values):
+            table.add_row(key.replace("_", " "), *("-" if v is None else f"{v:,.3f}" for v in values))
+    yield table
+
+
+def _evidence(result: RunResult) -> Iterable[RenderableType]:
+    if not result.evidence_share:
+        return
+    parts = [f"{grade} {_pct(share)}" for grade, share in result.evidence_share.items() if share]
+    yield _heading("Evidence of op durations, share of time")
+    yield Text("  " + ", ".join(parts))
+
+
+def _changes(result: RunResult) -> Iterable[RenderableType]:
+    if not result.changes:
+        return
+    yield _heading("Largest changes, summed over ops of one name")
+    table = _table("op", "formula", "grade", "calls", "before", "after", left=3)
+    for change in result.changes[:TOP_CHANGES]:
+        table.add_row(
+            escape(_short(change.name)),
+            escape(change.formula),
+            change.grade,
+            str(change.calls),
+            _ms(change.before_ms),
+            _ms(change.after_ms),
+        )
+    yield table
+
+
+def _short(name: str, limit: int = 48) -> str:
+    """Kernel names run to kilobytes: keep the beginning."""
+    return name if len(name) <= limit else name[: limit - 3] + "..."
+
+
+def _stragglers(result: RunResult) -> Iterable[RenderableType]:
+    if not result.stragglers:
+        return
+    yield _heading("Slowdown by stragglers, step / step without them")
+    for what, value in result.stragglers.items():
+        if isinstance(value, Mapping):
+            yield Text(f"  by {what}: " + ", ".join(f"{key} x{number:.3f}" for key, number in value.items()))
+        else:
+            yield Text(f"  {what}: x{value:.3f}")
+
+
+def _collectives(result: Measured) -> Iterable[RenderableType]:
+    if not result.collectives:
+        return
+    yield _heading("Collectives, all ranks given")
+    after = any(row.calls_after is not None for row in result.collectives)
+    columns = ["kind", "group", "ranks", "calls", "bytes", "transfer"]
+    table = _table(*columns, *(("calls after", "bytes after", "transfer after") if after else ()), left=2)
+    for row in result.collectives:
+        table.add_row(*_collective_cells(row, after=after))
+    yield table
+
+
+def _collective_cells(row: CollectiveRow, *, after: bool) -> list[str]:
+    cells = [row.kind, escape(_short(row.group, 32)), "-" if row.size is None else str(row.size)]
+    cells += ["-" if row.calls_before is None else str(row.calls_before), _bytes(row.nbytes_before)]
+    cells += [_ms(row.transfer_ms_before)]
+    if after:
+        cells += ["-" if row.calls_after is None else str(row.calls_after), _bytes(row.nbytes_after)]
+        cells += [_ms(row.transfer_ms_after)]
+    return cells
+
+
+def _sensitivities(result: RunResult) -> Iterable[RenderableType]:
+    if not result.sensitivity:
+        return
+    yield _heading("Largest sensitivities")
+    for row in result.sensitivity[:TOP_SENSITIVITIES]:
+        yield Text(f"  {row.parameter} {row.change}: {row.step_change_ms:+.3f} ms ({row.step_change_pct:+.2f} %)")
+
+
+def _trust(result: Measured) -> Iterable[RenderableType]:
+    yield _heading("Trust")
+    if result.replay_error_pct is not None:
+        yield Text(
+            f"  replay error {_pct(result.replay_error_pct)}, start error p95 {_pct(result.start_error_p95_pct)} "
+            f"of the step, residual on the critical path {_pct(result.residual_pct)}"
+        )
+    if isinstance(result, RunResult) and result.lift_error_pct is not None:
+        yield Text(f"  lift error {_pct(result.lift_error_pct)}, device time unassigned {_pct(result.unassigned_pct)}")
+    yield from _health(result.health)
+
+
+def _health(health: HealthFacts) -> Iterable[RenderableType]:
+    edges = "" if health.inferred_edges is None else f", {health.inferred_edges} inferred edges"
+    yield Text(
+        f"  {health.events} events, {health.dropped} dropped, {health.clipped} clipped{edges}, "
+        f"{health.kernels_without_launch} kernels without launch"
+    )
+    for reason, counts in health.detail.items():
+        yield Text(f"    {reason}: " + ", ".join(f"{name} {count}" for name, count in counts.items()))
+    if health.blocked_share_pct:
+        shares = ", ".join(f"{name} {_pct(share)}" for name, share in health.blocked_share_pct.items())
+        yield Text(f"  host blocked, share of the step: {shares}")
+    for rank, (offset, error) in health.clock_offset_us.items():
+        yield Text(f"  clock of rank {rank}: {offset:+.1f} us, error {error:.1f} us")
+
+
+def _warnings(result: Measured) -> Iterable[RenderableType]:
+    warnings = dict.fromkeys((*result.health.warnings, *result.warnings))
+    if warnings:
+        yield _heading("Warnings")
+    for warning in warnings:
+        yield Text(f"  - {warning}")
+
+
+def _interval_basis(result: RunResult) -> Iterable[RenderableType]:
+    if result.interval_basis:
+        yield _heading("What the 80 % interval is made of")
+    for line in result.interval_basis:
+        yield Text(f"  - {line}")
+    if len(result.changes) > TOP_CHANGES:
+        yield _heading("All other changes")
+        for change in result.changes[TOP_CHANGES:]:
+            yield Text(f"  {_short(change.name)}: {_ms(change.before_ms)} -> {_ms(change.after_ms)}, {change.formula}")
+
+
+def _definitions(result: RunResult) -> Iterable[RenderableType]:
+    yield _heading("What the words mean")
+    for word, meaning in DEFINITIONS.items():
+        yield Text(f"  {word}: {meaning}")
+
+
+def _input(result: Inspection) -> Iterable[RenderableType]:
+    facts = result.input
+    device = facts.device or "device not named"
+    world = "world size unknown" if facts.world_size is None else f"world of {facts.world_size}"
+    yield Text(f"{facts.format}: {_count(facts.files, 'file')}, {device}, {_ranks(facts.ranks)}, {world}", style="bold")
+    if facts.steps:
+        yield Text(f"steps: {_listed(facts.steps)}; used: {facts.step_used}")
+    if result.nothing_to_replay:
+        yield Text(f"nothing to replay: {result.nothing_to_replay}", style="bold")
+
+
+def _count(items: Sequence[object], noun: str) -> str:
+    return f"{len(items)} {noun}{'' if len(items) == 1 else 's'}"
+
+
+def _ranks(ranks: Sequence[int]) -> str:
+    return f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {_listed([str(rank) for rank in ranks])}"
+
+
+def _listed(words: Sequence[str], limit: int = 8) -> str:
+    return ", ".join(words) if len(words) <= limit else f"{', '.join(words[:limit])}, ... ({len(words)} in all)"
+
+
+def _measured(result: Inspection) -> Iterable[RenderableType]:
+    if result.measured_step_ms is None:
+        return
+    spread = "" if result.measured_step_spread_pct is None else f" (spread {_pct(result.measured_step_spread_pct)})"
+    replayed = "" if result.replayed_step_ms is None else f", replayed {_ms(result.replayed_step_ms)}"
+    yield Text(f"step: measured {_ms(result.measured_step_ms)}{spread}{replayed}")
+
+
+def _model(result: Inspection) -> Iterable[RenderableType]:
+    if result.model:
+        yield _heading("Model")
+        yield Text("  " + ", ".join(f"{key} {value}" for key, value in result.model.items()))
+
+
+def _top_ops(result: Inspection) -> Iterable[RenderableType]:
+    if result.launch_coverage_pct is not None:
+        yield Text(f"\nlaunches whose device work was recorded: {_pct(result.launch_coverage_pct)}")
+    if not result.top_ops:
+        return
+    yield _heading("Device ops by time")
+    table = _table("op", "calls", "time", "share")
+    for op in result.top_ops:
+        table.add_row(escape(_short(op.name, 72)), str(op.calls), _ms(op.total_ms), _pct(op.share_pct))
+    yield table
+
+
+def _questions(result: Inspection) -> Iterable[RenderableType]:
+    if not result.questions:
+        return
+    yield _heading("What can be asked of it")
+    for topic in result.questions:
+        yield Text(f"  {topic.option}: {'yes' if topic.answerable else 'no'}, {topic.reason}")
