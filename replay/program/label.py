@@ -1,0 +1,84 @@
+"""Labels from explicit ranges: a device op is what the host said it was doing when it launched it.
+
+Every op has one *origin*: a host lane and a time (the launch of device work, the own begin of host work). The ranges
+open there, from the outermost to the innermost, say phase, role, micro-batch, chunk and layer. A thread that opened no
+phase of its own (the autograd engine) inherits the backward ranges open on the other threads of its rank.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from replay.core.columns import Float64, Int64
+from replay.core.units import percent
+from replay.graph.types import DEVICE_OPS, Graph
+from replay.layout import Layout
+from replay.model import ModelSpec
+from replay.program.layers import layers_of_ops, number_by_occurrence
+from replay.program.open_ranges import FIELDS, UNSAID, OpenRanges, inside, open_ranges
+from replay.program.origins import Origins, origins
+from replay.program.roles import refine_roles
+from replay.program.template_ids import template_ids
+from replay.program.types import Labels, Phase
+from replay.trace import Trace
+
+PHASE = FIELDS.index("phase")
+
+
+def label(graph: Graph, trace: Trace, layout: Layout, model: ModelSpec) -> Labels:
+    """Phase, role, micro-batch, chunk, layer and template of every op, from the explicit ranges of the trace.
+
+    Where ranges name a module but no layer, layers are numbered by occurrence (backward counts down). Ops outside of
+    all ranges keep template -1; :func:`unassigned_pct` measures their share.
+    """
+    opened = open_ranges(trace)
+    places = origins(graph, trace)
+    states = _states(places, trace, opened)
+    phase, role, microbatch, chunk, layer, instance = states.T
+    counted = number_by_occurrence(trace, states)
+    role = refine_roles(graph, role.astype(np.int8))
+    layer = layers_of_ops(layout, model, graph.rank, states, counted)
+    keys = {"phase": phase, "role": role, "chunk": chunk, "layer": layer, "instance": instance}
+    return Labels(
+        phase.astype(np.int8),
+        role,
+        microbatch.astype(np.int32),
+        chunk.astype(np.int32),
+        layer,
+        template_ids(graph, places, layout, keys),
+        layout,
+        model,
+        _evidence(opened, counted),
+    )
+
+
+def device_time_ns(graph: Graph) -> Float64:
+    """Duration of device ops, 0 for host ops: the weight of every share of device time."""
+    return np.where(np.isin(graph.kind, DEVICE_OPS), graph.duration_ns, 0).astype(np.float64)
+
+
+def unassigned_pct(graph: Graph, labels: Labels) -> float:
+    """Device time whose phase or role is not known, in percent of all device time."""
+    weight = device_time_ns(graph)
+    return percent(weight[labels.template < 0].sum(), weight.sum())
+
+
+def _states(places: Origins, trace: Trace, opened: dict[int, OpenRanges]) -> Int64:
+    """State (columns: FIELDS) at the origin of every op."""
+    states = np.tile(UNSAID, (len(places.lane), 1))
+    for lane, ranges in opened.items():
+        here = places.lane == lane
+        states[here] = ranges.at(places.time_ns[here])
+    for lane, ranges in opened.items():
+        elsewhere = (places.rank == trace.lanes[lane].rank) & (states[:, PHASE] == Phase.NONE)
+        outer = ranges.at(places.time_ns[elsewhere])
+        outer[~np.isin(outer[:, PHASE], (Phase.BACKWARD, Phase.WEIGHT))] = UNSAID
+        states[elsewhere] = inside(states[elsewhere], outer)
+    return states
+
+
+def _evidence(opened: dict[int, OpenRanges], counted: dict[int, int]) -> tuple[str, ...]:
+    if not opened:
+        return ("no range of the trace names a phase or a module",)
+    names = f"explicit ranges on {len(opened)} host threads"
+    return (names, f"layers of {len(counted)} ranges numbered by occurrence") if counted else (names,)

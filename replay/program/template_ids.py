@@ -1,0 +1,69 @@
+"""Template numbers: ops that are instances of one op of the program share one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from replay.core.columns import Int32, Int64
+from replay.graph.types import Graph
+from replay.layout import Layout
+from replay.program.groups import coordinates
+from replay.program.origins import Origins
+from replay.program.types import Phase, Role
+
+MOE_ROLES = (Role.ROUTER, Role.DISPATCH, Role.EXPERTS, Role.SHARED_EXPERT, Role.COMBINE)
+
+
+def occurrence(columns: npt.NDArray[np.int64]) -> Int64:
+    """How many earlier rows are equal to each row of ``columns`` (n, c)."""
+    _, key = np.unique(columns, axis=0, return_inverse=True)
+    key = key.reshape(-1)
+    order = np.argsort(key, kind="stable")
+    starts = np.r_[0, np.flatnonzero(np.diff(key[order])) + 1]
+    lengths = np.diff(np.r_[starts, len(order)])
+    position = np.empty(len(key), dtype=np.int64)
+    position[order] = np.arange(len(order)) - np.repeat(starts, lengths)
+    return position
+
+
+def is_moe(rank: Int32, keys: dict[str, Int64]) -> npt.NDArray[np.bool_]:
+    """True for ops of layers that route, dispatch or combine anywhere; decided by content, not by layer number."""
+    where = np.stack([rank, keys["chunk"], keys["layer"]]).astype(np.int64).T
+    _, key = np.unique(where, axis=0, return_inverse=True)
+    key = key.reshape(-1)
+    routed = np.zeros(key.max(initial=-1) + 1, dtype=np.bool_)
+    routed[key[np.isin(keys["role"], MOE_ROLES)]] = True
+    return routed[key] & (keys["layer"] >= 0)
+
+
+def template_ids(graph: Graph, places: Origins, layout: Layout, keys: dict[str, Int64]) -> Int32:
+    """Template of every op, -1 where neither phase nor role is known.
+
+    Equal templates: same stage, chunk, phase, role, layer kind (dense or expert), op kind, name, and the same number of
+    earlier ops of that kind and name in their range instance, in launch order. ``keys`` are columns by label name.
+    """
+    known = np.flatnonzero((keys["phase"] != Phase.NONE) | (keys["role"] != Role.NONE))
+    template = np.full(len(graph), -1, dtype=np.int32)
+    if not len(known):
+        return template
+    known = known[np.argsort(places.time_ns[known], kind="stable")]
+    stage = {int(r): coordinates(layout, int(r))["pp"] for r in np.unique(graph.rank)}
+    in_instance = _columns(known, graph.rank, keys["instance"], graph.kind, graph.name)
+    same_op = _columns(
+        known,
+        np.array([stage[int(r)] for r in graph.rank]),
+        *(keys[name] for name in ("chunk", "phase", "role")),
+        is_moe(graph.rank, keys),
+        graph.kind,
+        graph.name,
+    )
+    _, ids = np.unique(np.column_stack([same_op, occurrence(in_instance)]), axis=0, return_inverse=True)
+    template[known] = ids.reshape(-1)
+    return template
+
+
+def _columns(rows: npt.NDArray[np.intp], *columns: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    return np.column_stack([column[rows].astype(np.int64) for column in columns])
