@@ -1,1 +1,93 @@
-"""Parsers: one file per input format. Each offers ``sniff(source) -> bool`` and ``read(sources, options)``."""
+"""Parsers: one file per input format.
+
+Each member offers ``FORMAT: str``, ``sniff(head: bytes, path: Path) -> bool`` over the first decompressed bytes, and
+``read(files: Sequence[SourceFile], options: ReadOptions) -> Trace | PipelineRecording``. A member with
+``GENERIC = True`` is asked last, so that a format which is a special case of it wins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import ModuleType
+
+from parsers.source import Expansion, SourceFile, expand
+from replay.core.errors import TraceError
+from replay.core.plugins import members
+from replay.recording import PipelineRecording
+from replay.trace import Health, Trace
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """``trace_processor`` is a path to Perfetto's trace_processor_shell; ``keep_modules`` keeps nn.Module rows."""
+
+    trace_processor: str | None = None
+    keep_modules: bool = True
+
+
+def read(sources: Sequence[Path], options: ReadOptions | None = None) -> Trace | PipelineRecording:
+    """Read files or folders of one measurement. Raises :class:`TraceError` where they hold nothing usable."""
+    expansion = expand(sources)
+    claimed: dict[str, list[SourceFile]] = {}
+    unclaimed: list[SourceFile] = []
+    formats = _formats()
+    for file in expansion.files:
+        name = _claim(file, formats)
+        if name:
+            claimed.setdefault(name, []).append(file)
+        else:
+            unclaimed.append(file)
+    if not claimed:
+        raise _unknown(unclaimed, formats)
+    if len(claimed) > 1:
+        examples = ", ".join(f"{files[0].name} ({formats[name].FORMAT})" for name, files in claimed.items())
+        raise TraceError(f"the inputs are of different formats: {examples}; give the files of one measurement")
+    ((name, files),) = claimed.items()
+    result: Trace | PipelineRecording = formats[name].read(files, options or ReadOptions())
+    return replace(result, health=result.health.merged(_health_of(expansion, unclaimed)))
+
+
+def _formats() -> dict[str, ModuleType]:
+    """Members that parse recordings, special cases before generic ones."""
+    found = {name: module for name, module in members("parsers").items() if hasattr(module, "sniff")}
+    return dict(sorted(found.items(), key=lambda item: getattr(item[1], "GENERIC", False)))
+
+
+def _claim(file: SourceFile, formats: dict[str, ModuleType]) -> str:
+    head = file.head()
+    return next((name for name, module in formats.items() if module.sniff(head, Path(file.member or file.path))), "")
+
+
+def _health_of(expansion: Expansion, unclaimed: Sequence[SourceFile]) -> Health:
+    skipped = dict(expansion.skipped)
+    warnings = list(expansion.warnings)
+    if unclaimed:
+        skipped["files that are not traces"] = len(unclaimed)
+        shown = ", ".join(file.name for file in unclaimed[:3]) + (", …" if len(unclaimed) > 3 else "")
+        warnings.append(f"{len(unclaimed)} files are not traces and were left out: {shown}")
+    return Health(skipped=skipped, warnings=tuple(warnings))
+
+
+def _unknown(files: Sequence[SourceFile], formats: dict[str, ModuleType]) -> TraceError:
+    known = ", ".join(sorted(module.FORMAT for module in formats.values()))
+    return TraceError(f"{files[0].name}: {_seen(files[0].head())}; formats that can be read: {known}")
+
+
+def _seen(head: bytes) -> str:
+    """What a file looks like, in words."""
+    text = head.lstrip()[:64].lower()
+    if not text:
+        return "the file is empty"
+    if text.startswith((b"<!doctype", b"<html", b"<?xml")):
+        return "this is an HTML or XML page, not a trace (a failed download?)"
+    if head[:1] == b"\x80" and head[1:2] in (b"\x02", b"\x03", b"\x04", b"\x05"):
+        return "this is a Python pickle, which is never loaded"
+    if text[:1] in (b"{", b"["):
+        return "this is JSON, but it holds no trace events"
+    if text.startswith(b"version https://git-lfs"):
+        return "this is a Git LFS pointer, not the file itself"
+    if b"\0" in head:
+        return "this is a binary file of an unknown kind"
+    return "this is text of an unknown kind"
