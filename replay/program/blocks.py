@@ -1,0 +1,295 @@
+"""Blocks: the pieces of a labelled graph that synthesis moves as a whole.
+
+A rank's step is a chain of blocks in the order its host works through them: the prologue, then for every pass (phase,
+micro-batch, chunk) its begin, embedding, layers, head and end, between passes the sends and receives of neighbouring
+stages and the host's wait for them, and at last the gradient synchronisation of every chunk and the tail (gradient
+norm, optimizer). Host ops are placed by their labels; unlabelled ones between two placed ops belong to what follows
+(they prepare it). Device work belongs to the block that launched it, so a block holds a contiguous run of every lane.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import NamedTuple
+
+import numpy as np
+
+from replay.core.columns import Bool, Int32, Int64, Ragged, freeze, offsets_from_lengths
+from replay.graph.types import DEVICE_OPS, Graph, OpKind, Rule
+from replay.program.groups import coordinates
+from replay.program.types import Labels, Phase, Role
+from replay.trace import CollectiveKind
+
+P2P_KINDS = (CollectiveKind.SEND, CollectiveKind.RECV, CollectiveKind.SEND_RECV)
+PASS_PHASES = (Phase.FORWARD, Phase.BACKWARD, Phase.WEIGHT)
+
+
+class Part(IntEnum):
+    """What a block is."""
+
+    PROLOGUE = 0
+    BEGIN = 1  # of a pass, before its first module
+    EMBEDDING = 2
+    LAYER = 3
+    HEAD = 4
+    END = 5  # of a pass, after its last module
+    SEND = 6
+    RECV = 7
+    WAIT = 8  # the host waits for an exchange
+    GRAD_SYNC = 9
+    TAIL = 10
+
+
+PASS_PARTS = (Part.BEGIN, Part.EMBEDDING, Part.LAYER, Part.HEAD, Part.END)
+P2P_PARTS = (Part.SEND, Part.RECV, Part.WAIT)
+TAIL_PARTS = (Part.GRAD_SYNC, Part.TAIL)
+
+
+class BlockKey(NamedTuple):
+    """Identity of a block on its rank. ``chunk`` counts over the whole model: chunk on the rank x pp + stage.
+
+    Sends and receives carry the pass of this rank whose output or input they move. A wait has only an ordinal.
+    """
+
+    part: Part
+    phase: Phase = Phase.NONE
+    microbatch: int = -1
+    chunk: int = -1
+    layer: int = -1
+    ordinal: int = -1
+
+    def same_pass(self, other: BlockKey | None) -> bool:
+        """True when both are modules of one pass."""
+        return (
+            other is not None
+            and self.part in PASS_PARTS
+            and other.part in PASS_PARTS
+            and (self.phase, self.microbatch, self.chunk) == (other.phase, other.microbatch, other.chunk)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """Blocks of all ranks; those of one rank are consecutive and in execution order."""
+
+    keys: tuple[BlockKey, ...]
+    rank: Int32
+    of_op: Int32  # block of every op
+    ops: Ragged  # ops of every block, by lane, then in the order of the lane
+    position: Int64  # place of every op inside its block
+
+    def __post_init__(self) -> None:
+        for column in (self.rank, self.of_op, self.position):
+            freeze(column)
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+
+def lane_order(graph: Graph) -> Int64:
+    """All ops sorted by lane, then by their measured place on it."""
+    return np.lexsort((np.arange(len(graph)), graph.measured_start_ns, graph.lane))
+
+
+def comm_kind(graph: Graph) -> Int64:
+    """CollectiveKind of every op, -1 for what is no communication."""
+    kind = np.full(len(graph), -1, np.int64)
+    member = graph.comm >= 0
+    kind[member] = graph.comms.kind[graph.comm[member]]
+    return kind
+
+
+def is_p2p(graph: Graph) -> Bool:
+    """True for pipeline sends and receives (both halves)."""
+    return np.isin(comm_kind(graph), P2P_KINDS)
+
+
+def cut(graph: Graph, labels: Labels) -> Blocks:
+    """Place every op of the graph in a block."""
+    launcher = _sources(graph, Rule.LAUNCH)
+    leading = _leading(graph, launcher)
+    moves = _moves(graph, launcher)
+    keys: list[BlockKey] = []
+    ranks: list[int] = []
+    of_op = np.full(len(graph), -1, np.int32)
+    for rank in np.unique(graph.rank).tolist():
+        own = leading[graph.rank[leading] == rank]
+        placed = _place(list(_wanted(own, labels, moves, coordinates(labels.layout, rank)["pp"])))
+        codes = {key: len(keys) + i for i, key in enumerate(dict.fromkeys(placed))}
+        keys += codes
+        ranks += [rank] * len(codes)
+        of_op[own] = [codes[key] for key in placed]
+    _follow(graph, launcher, of_op)
+    return _table(graph, tuple(keys), np.array(ranks, np.int32), of_op)
+
+
+def _sources(graph: Graph, rule: Rule) -> Int64:
+    """Source of the first incoming edge of ``rule`` of every op, -1 where there is none."""
+    source = np.full(len(graph), -1, np.int64)
+    rows = np.flatnonzero(graph.edges.rule == rule)[::-1]
+    source[graph.edges.target[rows]] = graph.edges.source[rows]
+    return source
+
+
+def _leading(graph: Graph, launcher: Int64) -> Int64:
+    """Ops that are placed by their own labels, in order of time: host work, and device work nobody launched."""
+    device = np.isin(graph.kind, DEVICE_OPS)
+    led = device & ((launcher >= 0) | (graph.kind == OpKind.TRANSFER))
+    own = np.flatnonzero(~led)
+    return own[np.lexsort((own, graph.measured_start_ns[own]))]
+
+
+def _moves(graph: Graph, launcher: Int64) -> dict[int, Part]:
+    """Leading ops that start or await a pipeline transfer: SEND, RECV, or WAIT for a host that waits for one."""
+    kind = comm_kind(graph)
+    p2p = np.isin(kind, P2P_KINDS)
+    waits = (graph.edges.rule == Rule.HOST_SYNC) & p2p[graph.edges.source]
+    moves = dict.fromkeys(graph.edges.target[waits].tolist(), Part.WAIT)
+    for op in np.flatnonzero(p2p & (graph.kind != OpKind.TRANSFER)).tolist():
+        leader = int(launcher[op]) if launcher[op] >= 0 else op
+        moves[leader] = Part.SEND if kind[op] == CollectiveKind.SEND else Part.RECV
+    return moves
+
+
+def _wanted(own: Int64, labels: Labels, moves: dict[int, Part], stage: int) -> Iterator[BlockKey | None]:
+    """What each op asks for by its labels; part BEGIN stands for "somewhere in this pass", None for nothing.
+
+    Ops of a transfer's range that do not launch it have part WAIT with the phase, micro-batch and chunk of the range.
+    """
+    for op in own.tolist():
+        phase, microbatch, chunk = Phase(int(labels.phase[op])), int(labels.microbatch[op]), int(labels.chunk[op])
+        role = int(labels.role[op])
+        place = max(chunk, 0) * labels.layout.pp + stage
+        move = moves.get(op, Part.WAIT if role == Role.P2P else None)
+        if move is not None:
+            unknown = microbatch < 0 or phase not in PASS_PHASES or (role != Role.P2P and move is Part.WAIT)
+            yield BlockKey(move) if unknown else BlockKey(move, phase, microbatch, place)
+        elif phase is Phase.SYNC and microbatch < 0 and chunk >= 0:
+            yield BlockKey(Part.GRAD_SYNC, chunk=place)
+        elif phase in (Phase.SYNC, Phase.OPTIMIZER) and microbatch < 0:
+            yield BlockKey(Part.TAIL)
+        elif phase not in PASS_PHASES or microbatch < 0:
+            yield None
+        else:
+            part, layer = _module(role, int(labels.layer[op]))
+            yield BlockKey(part, phase, microbatch, place, layer)
+
+
+def _module(role: int, layer: int) -> tuple[Part, int]:
+    if layer >= 0:
+        return Part.LAYER, layer
+    if role == Role.EMBEDDING:
+        return Part.EMBEDDING, -1
+    if role == Role.HEAD:
+        return Part.HEAD, -1
+    return Part.BEGIN, -1
+
+
+def _place(wanted: list[BlockKey | None]) -> list[BlockKey]:
+    """Block of every leading op of one rank, given in order of time what each asks for."""
+    wanted = _settle_transfers(wanted)
+    placed: list[BlockKey] = []
+    previous: BlockKey | None = None
+    waits = 0
+    for key, after in zip(wanted, _following(wanted), strict=True):
+        chosen = _choose(key, previous, after)
+        if chosen.part is Part.WAIT:
+            waits += previous is not None and previous.part is not Part.WAIT
+            chosen = BlockKey(Part.WAIT, ordinal=waits)
+        placed.append(chosen)
+        previous = None if chosen.part is Part.PROLOGUE else chosen
+    return placed
+
+
+def _settle_transfers(wanted: list[BlockKey | None]) -> list[BlockKey | None]:
+    """Give the ops of a transfer's range its direction, and drop waits that no transfer precedes.
+
+    A range is a run of ops with one pass, labelled as pipeline transfer; its launch says SEND or RECV.
+    """
+    settled = list(wanted)
+    run: list[int] = []
+    for index, key in enumerate([*wanted, None]):
+        inside = key is not None and key.part in P2P_PARTS and key.microbatch >= 0
+        if run and not (inside and key is not None and key[1:] == _key(wanted, run[0])[1:]):
+            launches = [_key(wanted, i) for i in run if _key(wanted, i).part is not Part.WAIT]
+            for i in run:
+                settled[i] = launches[0] if launches else None
+            run = []
+        if inside:
+            run.append(index)
+    exchanging = False
+    for index, key in enumerate(settled):
+        if key is not None:
+            exchanging = key.part in P2P_PARTS and (key.part is not Part.WAIT or exchanging)
+            settled[index] = None if key.part is Part.WAIT and not exchanging else key
+    return settled
+
+
+def _key(wanted: list[BlockKey | None], index: int) -> BlockKey:
+    key = wanted[index]
+    assert key is not None
+    return key
+
+
+def _following(wanted: list[BlockKey | None]) -> list[BlockKey | None]:
+    """For every op the next block that labels ask for by name."""
+    after: list[BlockKey | None] = []
+    upcoming: BlockKey | None = None
+    for key in reversed(wanted):
+        if key is not None and key.part is not Part.BEGIN:
+            upcoming = key
+        after.append(upcoming)
+    return after[::-1]
+
+
+def _choose(key: BlockKey | None, previous: BlockKey | None, after: BlockKey | None) -> BlockKey:
+    """Block of an op that asks for ``key``, between the blocks ``previous`` and ``after``."""
+    if key is not None and key.part is not Part.BEGIN:
+        return key
+    if key is None:
+        if after is None:
+            return BlockKey(Part.TAIL)
+        if after.part not in PASS_PARTS:
+            return BlockKey(Part.PROLOGUE) if previous is None else after
+        key = after
+        if previous is None:
+            return BlockKey(Part.PROLOGUE)
+    begun = key.same_pass(previous)
+    if key.same_pass(after) and after is not None:
+        return after if begun and previous is not None and previous.part is not Part.BEGIN else _begin(key)
+    return key._replace(part=Part.END, layer=-1) if begun else _begin(key)
+
+
+def _begin(key: BlockKey) -> BlockKey:
+    return key._replace(part=Part.BEGIN, layer=-1)
+
+
+def _follow(graph: Graph, launcher: Int64, of_op: Int32) -> None:
+    """Place device work: with its launch, a transfer with its arrival, and what is left with what precedes it."""
+    launched = np.flatnonzero((of_op < 0) & (launcher >= 0))
+    of_op[launched] = of_op[launcher[launched]]
+    arrival = {
+        (int(graph.comm[op]), int(graph.rank[op])): op for op in np.flatnonzero(graph.kind == OpKind.ARRIVAL).tolist()
+    }
+    for op in np.flatnonzero(graph.kind == OpKind.TRANSFER).tolist():
+        partner = arrival.get((int(graph.comm[op]), int(graph.rank[op])))
+        if partner is not None:
+            of_op[op] = of_op[partner]
+    order = lane_order(graph)
+    for before, op in zip(order[:-1].tolist(), order[1:].tolist(), strict=True):
+        if of_op[op] < 0 and graph.lane[op] == graph.lane[before]:
+            of_op[op] = of_op[before]
+    first = {int(rank): int(block) for rank, block in zip(graph.rank[::-1], of_op[::-1], strict=True) if block >= 0}
+    for op in np.flatnonzero(of_op < 0).tolist():
+        of_op[op] = first[int(graph.rank[op])]
+
+
+def _table(graph: Graph, keys: tuple[BlockKey, ...], rank: Int32, of_op: Int32) -> Blocks:
+    order = lane_order(graph)
+    order = order[np.argsort(of_op[order], kind="stable")]
+    offsets = offsets_from_lengths(np.bincount(of_op, minlength=len(keys)))
+    position = np.empty(len(graph), np.int64)
+    position[order] = np.arange(len(graph)) - offsets[of_op[order]]
+    return Blocks(keys, rank, of_op, Ragged(order, offsets), position)
