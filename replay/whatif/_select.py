@@ -1,0 +1,91 @@
+"""Choose ops by name pattern or by class. Patterns are matched as text and never become code."""
+
+from __future__ import annotations
+
+import difflib
+import fnmatch
+import re
+
+import numpy as np
+
+from replay.core.columns import Bool
+from replay.core.errors import RefusedError
+from replay.graph.types import Graph, OpKind
+
+_COPY = (OpKind.MEMCPY, OpKind.MEMSET)
+_KINDS: dict[str, tuple[OpKind, ...]] = {
+    "@all": tuple(OpKind),
+    "@host": (OpKind.HOST, OpKind.CALL),
+    "@device": (OpKind.COMPUTE, OpKind.TRANSFER, *_COPY),
+    "@compute": (OpKind.COMPUTE,),
+    "@comm": (OpKind.TRANSFER,),
+    "@copy": _COPY,
+}
+# Words that name a kernel class in the libraries' kernel names: cuBLAS, CUTLASS, nvjet, Tensile (Cijk), DeepGEMM,
+# aclnn; FlashAttention, cuDNN and Composable Kernel fmha. First match wins: attention kernels may be built on GEMMs.
+_KERNELS: dict[str, re.Pattern[str]] = {
+    "@attention": re.compile(r"flash|fmha|attention|attn|\bmla\b", re.IGNORECASE),
+    "@gemm": re.compile(r"gemm|cutlass|nvjet|xmma|cijk|matmul", re.IGNORECASE),
+}
+_OTHER = "@other"  # device kernels of no class above
+CLASSES = (*_KINDS, *_KERNELS, _OTHER)
+
+
+def choose(graph: Graph, pattern: str) -> Bool:
+    """Ops that ``pattern`` names; :class:`RefusedError` with near names when there is none.
+
+    ``@class`` is one of :data:`CLASSES`. Anything else is compared with op names, whatever their case: a whole name,
+    a shell pattern (``*gemm*``, ``?``, ``[ab]``), or, without wildcard, a part of the name.
+    """
+    if pattern.startswith("@"):
+        chosen = _of_class(graph, pattern)
+    else:
+        chosen = np.isin(graph.name, _matching(graph.names, pattern))
+    if not chosen.any():
+        raise RefusedError(f"no op matches {pattern!r}; {_suggestion(graph, pattern)}")
+    return chosen
+
+
+def classes_in(graph: Graph) -> tuple[str, ...]:
+    """Classes that have ops with a duration in ``graph``."""
+    timed = graph.duration_ns > 0
+    return tuple(name for name in CLASSES if (_of_class(graph, name) & timed).any())
+
+
+def _of_class(graph: Graph, name: str) -> Bool:
+    if name in _KINDS:
+        return np.asarray(np.isin(graph.kind, _KINDS[name]))
+    if name not in CLASSES:
+        raise RefusedError(f"{name!r} is no class of ops; known: {', '.join(CLASSES)}")
+    classes = [_kernel_class(op_name) for op_name in graph.names]
+    codes = [code for code, kernel_class in enumerate(classes) if kernel_class == name]
+    return np.asarray((graph.kind == OpKind.COMPUTE) & np.isin(graph.name, codes))
+
+
+def _kernel_class(name: str) -> str:
+    return next((label for label, words in _KERNELS.items() if words.search(name)), _OTHER)
+
+
+def _matching(names: tuple[str, ...], pattern: str) -> list[int]:
+    """Codes of the names that ``pattern`` matches: equal first, then as shell pattern, then as part."""
+    wanted = pattern.casefold()
+    folded = [name.casefold() for name in names]
+    if wanted in folded:
+        return [code for code, name in enumerate(folded) if name == wanted]
+    if any(wildcard in pattern for wildcard in "*?["):
+        return [code for code, name in enumerate(folded) if fnmatch.fnmatchcase(name, wanted)]
+    return [code for code, name in enumerate(folded) if wanted and wanted in name]
+
+
+def _suggestion(graph: Graph, pattern: str) -> str:
+    """Names whose words resemble the pattern, else the classes."""
+    used = [graph.names[code] for code in np.unique(graph.name)]
+    words: dict[str, str] = {}
+    for name in used:
+        for word in re.findall(r"[a-z_][a-z0-9_]*", name.casefold()):
+            words.setdefault(word, name)
+    bare = re.sub(r"[*?\[\]]", "", pattern).casefold()
+    near = dict.fromkeys(words[word] for word in difflib.get_close_matches(bare, words, n=3, cutoff=0.6))
+    if near:
+        return f"nearest: {', '.join(repr(name[:80]) for name in near)}"
+    return f"give part of an op's name, or a class: {', '.join(classes_in(graph))}"

@@ -1,0 +1,89 @@
+"""``--scale``: which ops a pattern names, and counterfactuals with bounds by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from replay.core.errors import RefusedError
+from replay.graph.types import Graph, OpKind
+from replay.simulate.engine import simulate
+from replay.whatif import scale
+from tests.synthetic import Op, graph_of
+
+NAMES = graph_of([Op("sm90_GEMM_bf16", 10), Op("flash_fwd", 10), Op("void at::f<float*, [2]>", 10), Op("add", 10)])
+
+
+@pytest.mark.parametrize(
+    ("pattern", "changed"),
+    [
+        ("gemm", [0]),
+        ("*GEMM*", [0]),
+        ("gemm*", None),
+        ("sm90_gemm_bf1?", [0]),
+        ("void at::f<float*, [2]>", [2]),
+        ("@gemm", [0]),
+        ("@attention", [1]),
+        ("@other", [2, 3]),
+        ("@compute", [0, 1, 2, 3]),
+        ("f", [0, 1, 2]),
+        ("", None),
+        (".*", None),
+        ("__import__('os')", None),
+    ],
+)
+def test_patterns(pattern: str, changed: list[int] | None) -> None:
+    if changed is None:
+        with pytest.raises(RefusedError, match="no op matches"):
+            scale.apply(NAMES, pattern, 3.0)
+    else:
+        durations = scale.apply(NAMES, pattern, 3.0).duration_ns.tolist()
+        assert durations == [30 if op in changed else 10 for op in range(len(NAMES))]
+
+
+def test_a_misspelt_pattern_gets_the_nearest_names() -> None:
+    with pytest.raises(RefusedError, match="nearest: 'flash_fwd'") as error:
+        scale.apply(NAMES, "flash_fdw", 2.0)
+    assert error.value.exit_code == 3
+
+
+def test_an_unknown_class_is_refused_with_the_classes() -> None:
+    with pytest.raises(RefusedError, match="known: @all, @host"):
+        scale.apply(NAMES, "@gpu", 2.0)
+
+
+def launched(kernel_ns: int, launch_ns: int) -> Graph:
+    """Fifty launches on the host, each starting a kernel on one stream."""
+    ops: list[Op] = []
+    for i in range(50):
+        ops.append(Op("launch", launch_ns, [2 * i - 2] if i else [], lane="thread 1", kind=OpKind.CALL))
+        ops.append(Op("kernel", kernel_ns, [2 * i, 2 * i - 1] if i else [0]))
+    return graph_of(ops)
+
+
+def ratio(graph: Graph, target: str, factor: float) -> float:
+    return simulate(scale.apply(graph, target, factor)).step_ns / simulate(graph).step_ns
+
+
+def test_device_bound_steps_follow_the_device() -> None:
+    """Step = one launch + 50 kernels = 10 + 5000: doubling the kernels gives 10010 / 5010."""
+    graph = launched(kernel_ns=100, launch_ns=10)
+    assert ratio(graph, "@device", 2.0) == 10010 / 5010
+    assert ratio(graph, "@host", 0.5) == 5005 / 5010
+
+
+def test_launch_bound_steps_follow_the_host() -> None:
+    """Step = 50 launches + one kernel = 5000 + 10: doubling the kernels adds one kernel."""
+    graph = launched(kernel_ns=10, launch_ns=100)
+    assert ratio(graph, "@device", 2.0) == 5020 / 5010
+    assert ratio(graph, "@host", 0.5) == 2510 / 5010
+
+
+def test_removing_a_collective_saves_no_more_than_its_exposed_time() -> None:
+    """The transfer 0-100 is covered by a kernel up to 60: without it the step is 60, 40 shorter."""
+    graph = graph_of([Op("ar", 100, lane="stream 8", kind=OpKind.TRANSFER), Op("gemm", 60)])
+    assert simulate(scale.apply(graph, "@comm", 0.0)).step_ns == 60
+
+
+def test_times_stay_exact_where_a_float_would_not() -> None:
+    graph = graph_of([Op("a", 10**15 + 1), Op("b", 7)])
+    assert scale.apply(graph, "b", 2.0).duration_ns.tolist() == [10**15 + 1, 14]
