@@ -1,0 +1,6 @@
+"""Collective algorithms, one per file: what crosses a link, and how long it takes.
+
+Every member offers ``KINDS`` (the collectives it carries out) and ``time_ns(nbytes, ranks, link)`` with ``nbytes`` the
+larger of a rank's two buffers, vectorised over arrays. Functions are pure; a link is latency + bandwidth. Discovered by
+:func:`replay.core.plugins.members`.
+"""

@@ -1,0 +1,69 @@
+"""Costs by hand arithmetic on a device of 1 TFLOP/s and 1 GB/s (1 byte a ns, 1000 FLOP a ns)."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from replay.costs import gemm, grouped_gemm, memory_bound, roofline
+from replay.costs.gemm import Precision
+from replay.costs.grouped_gemm import ExpertMatrix
+from replay.costs.roofline import Device
+
+DEVICE = Device(flop_per_s=1e12, bytes_per_s=1e9)
+FLOORED = Device(flop_per_s=1e12, bytes_per_s=1e9, floor_ns=50)
+BYTE = Precision(input_nbytes=1, output_nbytes=1)
+
+
+def test_compute_bound() -> None:
+    assert roofline.time_ns(1e6, 10, DEVICE) == pytest.approx(1000)
+
+
+def test_memory_bound() -> None:
+    assert roofline.time_ns(1e6, 5000, DEVICE) == pytest.approx(5000)
+
+
+def test_the_floor_adds() -> None:
+    assert roofline.time_ns(0, 0, FLOORED) == 50
+
+
+def test_gemm_flops_and_traffic() -> None:
+    """(2, 3) x (3, 4): 48 FLOP; 6 + 12 bytes in, 8 out."""
+    assert gemm.flops(2, 4, 3) == 48
+    assert gemm.traffic_nbytes(2, 4, 3, BYTE) == 26
+
+
+def test_an_accumulating_gemm_moves_its_result_twice() -> None:
+    """6 + 12 bytes in, 8 FP32 results read and written."""
+    assert gemm.traffic_nbytes(2, 4, 3, Precision(1, 4, accumulates=True)) == 18 + 2 * 8 * 4
+
+
+def test_more_experts_at_equal_rows_read_more_weights() -> None:
+    """Memory-bound, 8 rows: 1 expert 8·(10+10) + 100 bytes, 4 experts 160 + 400."""
+    weight = ExpertMatrix(10, 10)
+    assert grouped_gemm.fused_ns([8], weight, BYTE, DEVICE) == pytest.approx(260)
+    assert grouped_gemm.fused_ns([2, 2, 2, 2], weight, BYTE, DEVICE) == pytest.approx(560)
+
+
+def test_separate_kernels_pay_the_floor_each() -> None:
+    weight = ExpertMatrix(10, 10)
+    assert grouped_gemm.separate_ns([2, 2, 2, 2], weight, BYTE, FLOORED) == pytest.approx(560 + 4 * 50)
+
+
+def test_weight_gradients_are_written_per_expert() -> None:
+    """Two experts, 3 rows each, (2, 4): 2·3·(…)= in 3·(2+4) = 18, out 8 bytes, each."""
+    assert grouped_gemm.weight_gradient_ns([3, 3], ExpertMatrix(2, 4), BYTE, DEVICE) == pytest.approx(2 * 26)
+
+
+def test_compute_bound_experts_take_what_their_flops_take() -> None:
+    """DeepSeek-V3 on H800: 4 x 8192 or 8 x 4096 rows of (7168, 4096), 1.92 TFLOP either way, 0.972 ms at FP8 peak."""
+    device = Device(1979e12, 3.4e12)
+    weight, fp8 = ExpertMatrix(7168, 4096), Precision(1, 2)
+    for rows in ([8192] * 4, [4096] * 8):
+        assert grouped_gemm.fused_ns(rows, weight, fp8, device) == pytest.approx(
+            2 * 32768 * 7168 * 4096 / 1979e12 * 1e9
+        )
+
+
+def test_copies() -> None:
+    assert memory_bound.time_ns(np.array([100, 200]), 100, FLOORED).tolist() == [250, 350]
