@@ -42,7 +42,7 @@ def _stack(*decorators: Callable[[Command], Command]) -> Callable[[Command], Com
 
 
 SIZE = click.IntRange(min=1)
-PATHS = click.argument("inputs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="TRACE...")
+PATHS = click.argument("inputs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="INPUT...")
 
 
 def source_facts(command: Command) -> Command:
@@ -56,17 +56,25 @@ def source_facts(command: Command) -> Command:
             type=click.Path(exists=True, dir_okay=False, path_type=Path),
             help="Model description: a Hugging Face config.json or a Megatron arguments dump.",
         ),
-        click.option("--layers", type=SIZE, help="Layers in the source model."),
-        click.option("--microbatches", type=SIZE, help="Micro-batches a step of the source."),
-        click.option("--step", type=click.IntRange(min=0), help="Step to use [default: the median complete step]."),
+        click.option("--layers", type=SIZE, metavar="N", help="Layers in the source model."),
+        click.option("--microbatches", type=SIZE, metavar="N", help="Micro-batches a step of the source."),
+        click.option(
+            "--step", type=click.IntRange(min=0), metavar="N", help="Step to use [default: the median complete step]."
+        ),
         click.option("--step-marker", metavar="NAME", help="Annotation that marks a step."),
+        click.option("--trace-processor", metavar="BIN", help="Perfetto trace_processor binary, for .pftrace input."),
+    )(command)
+
+
+def anchor(command: Command) -> Command:
+    """What the prediction is scaled from, and whether it may be made at all."""
+    return _stack(
         click.option(
             "--measured-step",
             type=click.FloatRange(min=0, min_open=True),
             metavar="MS",
             help="Step time without the profiler, ms; the prediction is anchored to it.",
         ),
-        click.option("--trace-processor", metavar="BIN", help="Perfetto trace_processor binary, for .pftrace input."),
         click.option("--force", is_flag=True, help="Answer even where the baseline differs by more than 5 %."),
     )(command)
 
@@ -111,9 +119,14 @@ def edits(command: Command) -> Command:
             type=pattern_factor,
             multiple=True,
             metavar="TIER=FACTOR",
-            help="Multiply the speed of a link tier: node, network, all. Repeatable.",
+            help="Multiply the bandwidth of a tier: all, intra, inter, tp, cp, ep, dp, pp, other. Repeatable.",
         ),
-        click.option("--stragglers", type=click.Choice(["ideal"]), help="Give every worker the typical duration."),
+        click.option(
+            "--stragglers",
+            type=click.Choice(["ideal"]),
+            metavar="ideal",
+            help="Give every worker the typical duration.",
+        ),
     )(command)
 
 

@@ -16,6 +16,7 @@ from replay.cli.progress import stages
 @options.layout_changes
 @options.edits
 @options.source_facts
+@options.anchor
 @options.json_output
 @click.option(
     "-o",
@@ -31,7 +32,7 @@ from replay.cli.progress import stages
 def command(inputs: tuple[Path, ...], **given: Any) -> None:
     """Replay a measured step; with layout or edit options, predict the step they would give.
 
-    TRACE is one or more files or folders of one job: PyTorch Profiler traces (one file a rank), Perfetto traces, or
+    INPUT is one or more files or folders of one job: PyTorch Profiler traces (one file a rank), Perfetto traces, or
     pipeline recordings. Sizes that are not named stay as in the source.
     """
     from replay import api  # noqa: PLC0415 - keeps `replay --help` fast

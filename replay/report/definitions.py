@@ -2,23 +2,6 @@
 
 from __future__ import annotations
 
-BREAKDOWN_ROWS = (
-    "compute",
-    "exposed_tp",
-    "exposed_cp",
-    "exposed_ep",
-    "exposed_dp",
-    "exposed_pp",
-    "exposed_other",
-    "wait",
-    "memory_copy",
-    "bubble",
-    "host",
-    "idle",
-    "step",
-    "overlapped_communication",
-)
-
 DEFINITIONS = {
     "step": "from the step marker's first host op to the end of the last op, host or device, that belongs to it",
     "replayed": "the step simulated from op durations and dependencies, without the delays that no dependency explains",

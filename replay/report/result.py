@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 
@@ -58,13 +58,12 @@ class LayoutFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
-    """Ops of one name that a what-if re-timed: summed durations before and after, with formula and evidence grade."""
+class ChangeRow:
+    """Ops that a what-if re-timed, before and after, as named quantities with their unit in the name."""
 
     name: str
-    calls: int
-    before_ms: float
-    after_ms: float
+    before: Numbers
+    after: Numbers
     formula: str
     grade: str
 
@@ -82,8 +81,6 @@ class CollectiveRow:
     calls_after: int | None = None
     nbytes_after: int | None = None
     transfer_ms_after: float | None = None
-    nodes_before: int | None = None
-    nodes_after: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +107,8 @@ class Measured:
     replay_error_pct: float | None = None
     start_error_p95_pct: float | None = None
     residual_pct: float | None = None
-    breakdown: Mapping[str, Numbers] = field(default_factory=dict)
+    breakdown: Mapping[str, Numbers] = field(default_factory=dict)  # of the slowest rank
+    breakdown_mean: Mapping[str, Numbers] = field(default_factory=dict)  # over the ranks in the input
     collectives: tuple[CollectiveRow, ...] = ()
     warnings: tuple[str, ...] = ()
 
@@ -131,7 +129,7 @@ class RunResult(Measured):
         default_factory=lambda: {"tokens_per_s": None, "tokens_per_s_per_device": None, "mfu": None}
     )
     memory: Mapping[str, Any] = field(default_factory=lambda: {"per_stage_gib": [], "peak_gib": None})
-    changes: tuple[Change, ...] = ()
+    changes: tuple[ChangeRow, ...] = ()
     interval_basis: tuple[str, ...] = ()
     question: tuple[str, ...] = ()
     stragglers: Mapping[str, Any] = field(default_factory=dict)
@@ -168,6 +166,15 @@ class Inspection(Measured):
     launch_coverage_pct: float | None = None
     questions: tuple[Topic, ...] = ()
     nothing_to_replay: str | None = None
+
+
+Extended = TypeVar("Extended", bound=Measured)
+
+
+def extend(kind: type[Extended], measured: Measured, **more: Any) -> Extended:
+    """A ``kind`` with everything of ``measured`` and ``more``, which wins where both name a field."""
+    shared = {f.name: getattr(measured, f.name) for f in fields(Measured)}
+    return kind(**(shared | more))
 
 
 def to_json(value: Any) -> Any:

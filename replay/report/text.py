@@ -14,8 +14,9 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from replay.report.definitions import BREAKDOWN_ROWS, DEFINITIONS
-from replay.report.result import CollectiveRow, HealthFacts, Inspection, Measured, RunResult
+from replay.report.breakdown import State
+from replay.report.definitions import DEFINITIONS
+from replay.report.result import ChangeRow, CollectiveRow, HealthFacts, Inspection, Measured, RunResult
 
 PLAIN_WIDTH = 120  # columns when the output is a file or a pipe
 TOP_CHANGES = 10
@@ -35,10 +36,12 @@ def render_run(result: RunResult, out: TextIO, *, explain: bool = False, quiet: 
     _print(out, (item for section in sections for item in section(result)))
 
 
-def render_inspection(result: Inspection, out: TextIO) -> None:
-    """Write what an input holds, its statistics and what can be asked of it."""
-    items = [*_input(result), *_measured(result), *_layouts(result), *_model(result), *_breakdown(result)]
-    items += [*_top_ops(result), *_collectives(result), *_trust(result), *_questions(result), *_warnings(result)]
+def render_inspection(result: Inspection, out: TextIO, *, quiet: bool = False) -> None:
+    """Write what an input holds, its statistics and what can be asked of it; ``quiet`` keeps the first lines."""
+    items = [*_input(result), *_measured(result)]
+    if not quiet:
+        items += [*_layouts(result), *_model(result), *_breakdown(result), *_top_ops(result), *_collectives(result)]
+        items += [*_trust(result), *_questions(result), *_warnings(result)]
     _print(out, items)
 
 
@@ -128,7 +131,7 @@ def _breakdown(result: Measured) -> Iterable[RenderableType]:
     rank = result.breakdown[columns[0]].get("rank")
     yield _heading(f"Where the step goes (slowest rank{'' if rank is None else f': {rank}'}), ms")
     table = _table("", *columns)
-    for key in BREAKDOWN_ROWS:
+    for key in (*(state.label for state in State), "overlapped_communication"):
         values = [result.breakdown[name].get(key) for name in columns]
         if any(values):
             table.add_row(key.replace("_", " "), *("-" if v is None else f"{v:,.3f}" for v in values))
@@ -146,18 +149,23 @@ def _evidence(result: RunResult) -> Iterable[RenderableType]:
 def _changes(result: RunResult) -> Iterable[RenderableType]:
     if not result.changes:
         return
-    yield _heading("Largest changes, summed over ops of one name")
-    table = _table("op", "formula", "grade", "calls", "before", "after", left=3)
+    yield _heading("Largest changes")
     for change in result.changes[:TOP_CHANGES]:
-        table.add_row(
-            escape(_short(change.name)),
-            escape(change.formula),
-            change.grade,
-            str(change.calls),
-            _ms(change.before_ms),
-            _ms(change.after_ms),
-        )
-    yield table
+        yield _change(change)
+
+
+def _change(change: ChangeRow) -> Text:
+    keys = dict.fromkeys((*change.before, *change.after))
+    values = (
+        f"{key.replace('_', ' ')} {_number(change.before.get(key))} -> {_number(change.after.get(key))}" for key in keys
+    )
+    return Text(f"  {_short(change.name)} [{change.grade}]: {', '.join(values)}; {change.formula}")
+
+
+def _number(value: float | int | None) -> str:
+    return (
+        "-" if value is None else f"{value:,.4g}" if isinstance(value, float) and abs(value) < 1e4 else f"{value:,.0f}"
+    )
 
 
 def _short(name: str, limit: int = 48) -> str:
@@ -249,7 +257,7 @@ def _interval_basis(result: RunResult) -> Iterable[RenderableType]:
     if len(result.changes) > TOP_CHANGES:
         yield _heading("All other changes")
         for change in result.changes[TOP_CHANGES:]:
-            yield Text(f"  {_short(change.name)}: {_ms(change.before_ms)} -> {_ms(change.after_ms)}, {change.formula}")
+            yield _change(change)
 
 
 def _definitions(result: RunResult) -> Iterable[RenderableType]:

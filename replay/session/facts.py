@@ -1,0 +1,77 @@
+"""What the report says about the input: facts and health of a trace or a pipeline recording."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from replay.core.units import NS_PER_US, percent
+from replay.graph.types import Graph, GraphHealth
+from replay.recording import PipelineRecording
+from replay.report.result import HealthFacts, InputFacts
+from replay.trace import Health, Trace
+
+
+def trace_facts(trace: Trace, health: GraphHealth | None) -> InputFacts:
+    """Files, ranks and the step used."""
+    return InputFacts(
+        files=tuple(trace.files),
+        format=trace.format,
+        device=trace.device,
+        ranks=tuple(trace.ranks),
+        world_size=trace.world_size if trace.world_size > 0 else None,
+        steps=health.steps if health else (),
+        step_used=health.step_label if health else "",
+    )
+
+
+def recording_facts(recording: PipelineRecording, step_used: str) -> InputFacts:
+    """Files, pipeline ranks and iterations; ``ranks`` are the workers (one per data-parallel rank and stage)."""
+    workers = len({(int(d), int(s)) for d, s in zip(recording.dp_rank, recording.stage, strict=True)})
+    return InputFacts(
+        files=tuple(recording.files),
+        format=recording.format,
+        device="",
+        ranks=tuple(range(workers)),
+        world_size=recording.layout.world_size,
+        steps=tuple(str(step) for step in sorted(set(recording.step.tolist()))),
+        step_used=step_used,
+    )
+
+
+def health_facts(health: Health, graph: Graph | None = None) -> HealthFacts:
+    """Counts of everything that was not taken as it stood."""
+    detail: dict[str, Mapping[str, int]] = {
+        name: dict(counts)
+        for name, counts in (
+            ("dropped", health.dropped),
+            ("clipped", health.clipped),
+            ("inferred", health.inferred),
+            ("not ops", health.skipped),
+        )
+        if counts
+    }
+    graph_warnings: tuple[str, ...] = ()
+    blocked: dict[str, float | int | None] = {}
+    clocks: dict[str, tuple[float, float]] = {}
+    if graph is not None:
+        graph_warnings = graph.health.warnings
+        blocked = {name: percent(share, 1.0) for name, share in graph.health.blocked_share.items()}
+        clocks = {
+            str(rank): (offset / NS_PER_US, error / NS_PER_US)
+            for rank, (offset, error) in graph.health.clock_offset_ns.items()
+        }
+        edges = {"dropped": graph.health.dropped_edges, "cycles broken": graph.health.broken_cycles}
+        if any(edges.values()):
+            detail["inferred edges"] = {name: count for name, count in edges.items() if count}
+    return HealthFacts(
+        events=health.events,
+        dropped=sum(health.dropped.values()),
+        clipped=sum(health.clipped.values()),
+        inferred_edges=None if graph is None else int((~graph.edges.recorded).sum()),
+        kernels_without_launch=health.kernels_without_launch,
+        launches_without_kernel=health.launches_without_kernel,
+        warnings=tuple(dict.fromkeys(health.warnings + graph_warnings)),
+        blocked_share_pct=blocked,
+        clock_offset_us=clocks,
+        detail=detail,
+    )

@@ -1,0 +1,48 @@
+"""R6: no prediction from a baseline that is not reproduced."""
+
+from __future__ import annotations
+
+import textwrap
+
+import numpy as np
+
+from replay.core.errors import RefusedError
+from replay.core.units import ns_to_ms
+from replay.graph.types import Graph
+from replay.simulate.timeline import Timeline
+
+LIMIT_PCT = 5.0
+NAMED_OPS = 3
+NAME_WIDTH = 100
+
+
+def require(what: str, error_pct: float, differing: str, *, force: bool) -> bool:
+    """Pass when ``|error_pct|`` is at most 5; True when ``force`` overrode a failure.
+
+    Raises :class:`RefusedError` naming ``differing``, the ops that differ most.
+    """
+    if abs(error_pct) <= LIMIT_PCT:
+        return False
+    if force:
+        return True
+    raise RefusedError(
+        f"the {what} step differs from the measured one by {error_pct:+.1f} % (limit {LIMIT_PCT:g} %), so nothing is "
+        f"predicted from it; {differing}; --force predicts all the same"
+    )
+
+
+def most_differing(graph: Graph, timeline: Timeline) -> str:
+    """The ops, one per name, before which most time passed that no dependency explains."""
+    known = graph.measured_start_ns >= 0
+    unexplained = np.where(known, graph.residual_ns, 0)
+    lines: dict[str, str] = {}
+    for op in np.argsort(-unexplained, kind="stable"):
+        if unexplained[op] <= 0 or len(lines) == NAMED_OPS:
+            break
+        off = ns_to_ms(timeline.start_ns[op] - graph.measured_start_ns[op])
+        where = textwrap.shorten(graph.describe(int(op)), NAME_WIDTH, placeholder="...")
+        unexplained_ms = ns_to_ms(unexplained[op])
+        lines.setdefault(
+            graph.name_of(int(op)), f"{where} ({unexplained_ms:.3f} ms unexplained, simulated {off:+.3f} ms off)"
+        )
+    return f"largest differences: {'; '.join(lines.values())}" if lines else "no single op stands out"

@@ -1,0 +1,58 @@
+"""Questions that leave the program as it is: ops and links of the measured graph take other times."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from replay.core.evidence import Grade
+from replay.core.units import ns_to_ms
+from replay.graph.types import Graph
+from replay.report.result import ChangeRow
+from replay.session.baseline import Baseline
+from replay.session.prediction import Prediction
+from replay.session.question import Question
+from replay.simulate.engine import simulate
+from replay.whatif import link, scale
+
+
+def edit(graph: Graph, question: Question) -> Graph:
+    """``graph`` with every ``--scale`` and ``--link`` applied in the order given."""
+    for pattern, factor in question.scale:
+        graph = scale.apply(graph, pattern, factor)
+    for tier, factor in question.link:
+        graph = link.apply(graph, tier, factor)
+    return graph
+
+
+def predict(baseline: Baseline, question: Question) -> Prediction:
+    """The measured graph, edited and executed again in the same order."""
+    edited = edit(baseline.graph, question)
+    timeline = simulate(edited, residuals=True, plan=baseline.plan)
+    return Prediction(
+        graph=edited,
+        timeline=timeline,
+        ratio=timeline.step_ns / baseline.faithful.step_ns,
+        changes=changes(baseline.graph, edited, " ".join(question.options())),
+    )
+
+
+def changes(before: Graph, after: Graph, formula: str) -> tuple[ChangeRow, ...]:
+    """Ops of one name whose summed duration moved, largest change first; both graphs have the same ops."""
+    moved = np.flatnonzero(after.duration_ns != before.duration_ns)
+    size = len(before.names)
+    old = np.bincount(before.name[moved], weights=before.duration_ns[moved], minlength=size)
+    new = np.bincount(before.name[moved], weights=after.duration_ns[moved], minlength=size)
+    calls = np.bincount(before.name[moved], minlength=size)
+    weakest = np.zeros(size, np.int64)
+    np.maximum.at(weakest, before.name[moved], after.grade[moved].astype(np.int64))
+    order = [int(code) for code in np.argsort(-np.abs(new - old), kind="stable") if calls[code]]
+    return tuple(
+        ChangeRow(
+            before.names[code],
+            {"calls": int(calls[code]), "total_ms": ns_to_ms(old[code])},
+            {"calls": int(calls[code]), "total_ms": ns_to_ms(new[code])},
+            formula,
+            Grade(int(weakest[code])).label,
+        )
+        for code in order
+    )

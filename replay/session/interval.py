@@ -1,0 +1,87 @@
+"""The 80 % interval of a prediction, from independent parts added in quadrature.
+
+Each part is a relative half-width of the step at 80 % (1.2816 standard deviations of a normal). Asymmetric parts, such
+as the bracket of transfer times, have two sides.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from statistics import fmean, stdev
+
+from replay.core.evidence import Grade
+
+Z80 = 1.2816  # 80 % two-sided quantile of the standard normal
+Z95 = 1.9600
+UNKNOWN_SPREAD = 0.02  # assumed where the input holds fewer than three steps to learn it from
+
+GRADE_WIDTH = {
+    Grade.MEASURED: 0.0,
+    Grade.SCALED: 0.05,
+    Grade.FITTED: 0.10,
+    Grade.EXTRAPOLATED: 0.20,
+    Grade.DATASHEET: 0.30,
+    Grade.ASSUMED: 0.50,
+}
+"""Relative half-width at 80 % of a re-timed duration by how it is known: a stated rule, not a fit. See
+docs/explanation/validity.md."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One source of uncertainty: relative half-widths below and above, and the sentence that says where it is from."""
+
+    low: float
+    high: float
+    basis: str
+
+    @classmethod
+    def symmetric(cls, width: float, basis: str) -> Part:
+        """The same width on both sides."""
+        return cls(width, width, basis)
+
+
+def spread_pct(steps_ns: Sequence[int]) -> float | None:
+    """Standard deviation of the steps in percent of their mean; ``None`` for fewer than three."""
+    durations = [float(step) for step in steps_ns]
+    return 100 * stdev(durations) / fmean(durations) if len(durations) >= 3 else None
+
+
+def step_spread(steps_ns: Sequence[int]) -> Part:
+    """From the steps of the input: 1.28 x standard deviation / mean; a stated width where there are too few to tell."""
+    spread = spread_pct(steps_ns)
+    if spread is None:
+        return Part.symmetric(
+            UNKNOWN_SPREAD, f"one step says nothing of the spread: ± {100 * UNKNOWN_SPREAD:g} % assumed"
+        )
+    width = Z80 * spread / 100
+    return Part.symmetric(width, f"spread of {len(steps_ns)} steps: ± {100 * width:.2f} %")
+
+
+def start_error(p95_pct: float) -> Part:
+    """From the baseline: its start errors' 95th percentile, brought to 80 %."""
+    width = p95_pct / 100 * Z80 / Z95
+    return Part.symmetric(width, f"start errors of the baseline: ± {100 * width:.2f} %")
+
+
+def bias(error_pct: float, what: str) -> Part:
+    """From a known deviation of a step that should have been reproduced."""
+    width = abs(error_pct) / 100
+    return Part.symmetric(width, f"{what} error: ± {100 * width:.2f} %")
+
+
+def bracket(predicted_ns: float, bounds_ns: tuple[float, float], basis: str) -> Part:
+    """From simulations with the durations at the lower and upper end of what is known about them."""
+    low = max(0.0, 1 - min(bounds_ns) / predicted_ns)
+    high = max(0.0, max(bounds_ns) / predicted_ns - 1)
+    return Part(low, high, f"{basis}: -{100 * low:.2f} / +{100 * high:.2f} %")
+
+
+def interval(predicted_ms: float, parts: Iterable[Part]) -> tuple[float, float]:
+    """Quadrature sum of the parts around the prediction, ms."""
+    known = list(parts)
+    low = math.sqrt(sum(part.low**2 for part in known))
+    high = math.sqrt(sum(part.high**2 for part in known))
+    return predicted_ms * max(0.0, 1 - low), predicted_ms * (1 + high)
