@@ -21,6 +21,7 @@ class ScheduleOrder:
     phase: Int8  # PassKind.FORWARD or PassKind.BACKWARD
     microbatch: Int32
     chunk: Int32  # virtual stage on this rank, 0-based
+    warmup: int  # leading forwards; each later one is paired with the backward that follows it
 
     def __post_init__(self) -> None:
         check_equal_length("ScheduleOrder", phase=self.phase, microbatch=self.microbatch, chunk=self.chunk)
@@ -39,7 +40,7 @@ def weave(forward: Sequence[Slot], backward: Sequence[Slot], warmup: int) -> Sch
         rows += [(PassKind.FORWARD, *ahead), (PassKind.BACKWARD, *behind)]
     rows += [(PassKind.BACKWARD, *slot) for slot in backward[steady:]]
     phase, microbatch, chunk = np.array(rows, dtype=np.int64).T
-    return ScheduleOrder(phase.astype(np.int8), microbatch.astype(np.int32), chunk.astype(np.int32))
+    return ScheduleOrder(phase.astype(np.int8), microbatch.astype(np.int32), chunk.astype(np.int32), warmup)
 
 
 def check_single_chunk(name: str, p: int, m: int, v: int) -> None:

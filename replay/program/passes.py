@@ -1,0 +1,106 @@
+"""A pipeline step as a graph of whole passes; order, data and exchanges come from the layout alone (R7)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from replay.core.evidence import Grade
+from replay.graph.types import Graph, GraphHealth, OpKind, Rule
+from replay.layout import Layout
+from replay.pipelines import ScheduleOrder
+from replay.program.draft import Draft, DraftOp
+from replay.program.p2p import ExchangeModel, Exchanges, exchanges, neighbour, passes_of
+from replay.program.recorded_steps import Pass, RecordedStep, Span, rank_orders
+from replay.recording import PassKind
+
+PHASE_WORDS = {PassKind.FORWARD: "forward", PassKind.BACKWARD: "backward"}
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Duration of a pass and how it is known."""
+
+    duration_ns: int
+    grade: Grade
+
+
+@dataclass(frozen=True, slots=True)
+class PassGraph:
+    """A graph whose op ``i`` is ``passes[i]``."""
+
+    graph: Graph
+    passes: tuple[Pass, ...]
+
+
+def replay_graph(step: RecordedStep, layout: Layout, exchange: ExchangeModel) -> PassGraph:
+    """The measured step: every pass keeps its own duration, its start is left to the graph."""
+
+    def cost(item: Pass) -> Cost:
+        span = step.passes[item]
+        return Cost(span.end_ns - span.start_ns, Grade.MEASURED)
+
+    return pass_graph(layout, exchange, cost, step)
+
+
+def pass_graph(
+    layout: Layout, exchange: ExchangeModel, cost: Callable[[Pass], Cost], step: RecordedStep | None = None
+) -> PassGraph:
+    """One step of ``layout`` with the given pass costs; ``step`` adds measured times for comparison."""
+    measured: Mapping[Pass, Span] = step.passes if step else {}
+    replicas = sorted({item.dp_rank for item in measured}) or [0]
+    orders = rank_orders(layout)
+    draft, place = Draft(), {}
+    for dp_rank in replicas:
+        for stage, order in enumerate(orders):
+            for item in passes_of(order, dp_rank, stage):
+                place[item] = draft.op(_op(item, layout, cost(item), measured.get(item)))
+        _order_edges(draft, place, orders, layout, dp_rank)
+        found = exchanges(orders, layout, dp_rank, overlapped=exchange.overlapped)
+        _exchange_edges(draft, place, found, layout, exchange)
+    label = f"step {step.step}" if step else "synthesised step"
+    graph = draft.build(step.step_ns if step else 0, GraphHealth(step_label=label))
+    return PassGraph(graph, tuple(place))
+
+
+def _op(item: Pass, layout: Layout, cost: Cost, span: Span | None) -> DraftOp:
+    chunk = f" chunk {item.chunk}" if layout.vpp > 1 else ""
+    return DraftOp(
+        name=f"{PHASE_WORDS[item.phase]} {item.microbatch}{chunk}",
+        rank=item.dp_rank * layout.pp + item.stage,
+        lane="passes",
+        kind=OpKind.COMPUTE,
+        duration_ns=cost.duration_ns,
+        start_ns=span.start_ns if span else -1,
+        end_ns=span.end_ns if span else -1,
+        grade=cost.grade,
+    )
+
+
+def _order_edges(
+    draft: Draft, place: Mapping[Pass, int], orders: Sequence[ScheduleOrder], layout: Layout, dp_rank: int
+) -> None:
+    """Each rank runs its passes in schedule order; the loss and neighbouring chunks of one rank hand over directly."""
+    for stage, order in enumerate(orders):
+        items = passes_of(order, dp_rank, stage)
+        for before, after in pairwise(items):
+            draft.edge(place[before], place[after], Rule.SCHEDULE)
+        for item in items:
+            producer = neighbour(item, layout, -1)
+            if producer is None and item.phase == PassKind.BACKWARD:
+                draft.edge(place[item._replace(phase=PassKind.FORWARD)], place[item], Rule.DATA)
+            elif producer is not None and producer.stage == item.stage:
+                draft.edge(place[producer], place[item], Rule.DATA)
+
+
+def _exchange_edges(
+    draft: Draft, place: Mapping[Pass, int], found: Exchanges, layout: Layout, exchange: ExchangeModel
+) -> None:
+    """Each waiting pass starts the batch's cost after everything that the batch waits for."""
+    for batch in found.batches:
+        if batch.wait is None or not batch.messages:
+            continue
+        lag = exchange.cost(batch)
+        for released in dict.fromkeys(found.releases(batch, layout, blocking=exchange.blocking)):
+            draft.edge(place[released], place[batch.wait], Rule.P2P, lag)

@@ -1,0 +1,243 @@
+"""A pipeline step at op level: compute, sends, receives, collectives and optimizer of every worker.
+
+Dependencies follow Lin et al., "Understanding Stragglers in Large Model Training Using What-if Analysis" (OSDI '25,
+section 3) and the public StragglerAnalysis code's definitions:
+
+* compute of a worker runs in schedule order; sends and receives of each direction have a stream of their own;
+* a receive is posted after the previous compute of its phase, the first backward receive one forward earlier than the
+  backward itself; a send follows its compute; compute waits for its receive, never for a send;
+* the first forward of a chunk waits for its parameters' all-gather;
+* after the last compute: layer-norm gradients, embedding gradients (first and last stage together), gradient
+  reduce-scatters, gradient clipping (all workers together), optimizer.
+
+A communication member is an arrival and a transfer (R3): transfer = end - latest start over its members.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import NamedTuple
+
+from replay.core.evidence import Grade
+from replay.graph.types import Graph, GraphHealth, OpKind, Rule
+from replay.layout import Layout
+from replay.program.draft import Draft, DraftComm, DraftOp
+from replay.program.p2p import neighbour, passes_of
+from replay.program.passes import PHASE_WORDS, Cost
+from replay.program.recorded_steps import Pass, Span, rank_orders
+from replay.recording import PassKind
+from replay.trace import CollectiveKind
+
+GATHER, SCATTER = "params-all-gather", "grads-reduce-scatter"
+EMBEDDING, CLIP = "embedding-grads-all-reduce", "optimizer-clip-main-grad"
+TAIL = ("gc", "layernorm-grads-all-reduce", EMBEDDING, SCATTER, CLIP, "optimizer")  # in execution order
+COMMUNICATION = {
+    "forward-send": CollectiveKind.SEND,
+    "forward-recv": CollectiveKind.RECV,
+    "backward-send": CollectiveKind.SEND,
+    "backward-recv": CollectiveKind.RECV,
+    GATHER: CollectiveKind.ALL_GATHER,
+    SCATTER: CollectiveKind.REDUCE_SCATTER,
+    EMBEDDING: CollectiveKind.ALL_REDUCE,
+    CLIP: CollectiveKind.ALL_REDUCE,
+}
+GROUPS = {GATHER: "data parallel", SCATTER: "data parallel", EMBEDDING: "embedding", CLIP: "world"}
+
+
+class OpKey(NamedTuple):
+    """The ``order``-th op of a type in the step of a worker."""
+
+    dp_rank: int
+    stage: int
+    name: str
+    order: int
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerGraph:
+    """A graph whose op ``i`` is ``keys[i]``; ``passes`` tells which pass a compute op is."""
+
+    graph: Graph
+    keys: tuple[OpKey, ...]
+    passes: Mapping[int, Pass]
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSpec:
+    """What to build: the layout, its replicas, how often each other op runs on a stage, and how long ops take."""
+
+    layout: Layout
+    dp_ranks: Sequence[int]
+    counts: Mapping[tuple[int, str], int]  # (stage, op type) → ops a step
+    cost: Callable[[OpKey, Pass | None], Cost]
+    spans: Mapping[OpKey, Span] = field(default_factory=dict)  # measured, for comparison
+    step_ns: int = 0
+    label: str = "synthesised step"
+
+
+def worker_graph(spec: WorkerSpec) -> WorkerGraph:
+    """The step of ``spec`` as a graph; order comes from the schedule alone."""
+    writer = _Writer(spec)
+    orders = rank_orders(spec.layout)
+    for dp_rank in spec.dp_ranks:
+        for stage, order in enumerate(orders):
+            writer.worker(passes_of(order, dp_rank, stage))
+    writer.rendezvous()
+    graph = writer.draft.build(spec.step_ns, GraphHealth(step_label=spec.label))
+    return WorkerGraph(graph, tuple(writer.keys), writer.passes)
+
+
+@dataclass
+class _Writer:
+    """Writes workers one by one; members of collectives meet in :meth:`rendezvous`."""
+
+    spec: WorkerSpec
+    draft: Draft = field(default_factory=Draft)
+    keys: list[OpKey] = field(default_factory=list)
+    passes: dict[int, Pass] = field(default_factory=dict)
+    groups: dict[tuple[object, ...], list[tuple[int, int]]] = field(default_factory=lambda: defaultdict(list))
+    streams: dict[tuple[int, int, str], int] = field(default_factory=dict)  # last op of a worker's stream
+
+    def worker(self, order: Sequence[Pass]) -> None:
+        """All ops of one worker."""
+        dp_rank, stage = order[0].dp_rank, order[0].stage
+        compute = self._compute(order)
+        self._gathers(order, compute)
+        for phase in (PassKind.FORWARD, PassKind.BACKWARD):
+            self._exchanges([item for item in order if item.phase == phase], order, compute)
+        last = compute[order[-1]]
+        for name in TAIL:
+            for k in range(self.spec.counts.get((stage, name), 0)):
+                last = self._after(OpKey(dp_rank, stage, name, k), last)
+
+    def _compute(self, order: Sequence[Pass]) -> dict[Pass, int]:
+        """Passes in schedule order; the loss and neighbouring chunks of one rank hand over directly."""
+        seen: dict[PassKind, int] = defaultdict(int)
+        compute: dict[Pass, int] = {}
+        for item in order:
+            key = OpKey(item.dp_rank, item.stage, f"{PHASE_WORDS[item.phase]}-compute", seen[item.phase])
+            seen[item.phase] += 1
+            compute[item] = self._plain(key, item)
+        for before, after in pairwise(order):
+            self.draft.edge(compute[before], compute[after], Rule.SCHEDULE)
+        for item in order:
+            producer = neighbour(item, self.spec.layout, -1)
+            if producer is None and item.phase == PassKind.BACKWARD:
+                self.draft.edge(compute[item._replace(phase=PassKind.FORWARD)], compute[item], Rule.DATA)
+            elif producer is not None and producer.stage == item.stage:
+                self.draft.edge(compute[producer], compute[item], Rule.DATA)
+        return compute
+
+    def _gathers(self, order: Sequence[Pass], compute: Mapping[Pass, int]) -> None:
+        """Parameter all-gathers run one after another; gather k releases the first forward of chunk k."""
+        dp_rank, stage = order[0].dp_rank, order[0].stage
+        for k in range(self.spec.counts.get((stage, GATHER), 0)):
+            arrival, transfer = self._member(OpKey(dp_rank, stage, GATHER, k), (GATHER, stage, k))
+            self._stream((dp_rank, stage, GATHER), arrival, transfer)
+            first = next(
+                (i for i in order if i.phase == PassKind.FORWARD and i.chunk == min(k, self._last_chunk)), None
+            )
+            if first is not None:
+                self.draft.edge(transfer, compute[first], Rule.DATA)
+
+    @property
+    def _last_chunk(self) -> int:
+        return self.spec.layout.vpp - 1
+
+    def _exchanges(self, same: Sequence[Pass], order: Sequence[Pass], compute: Mapping[Pass, int]) -> None:
+        """Sends and receives of one phase of one worker."""
+        word = PHASE_WORDS[same[0].phase]
+        sent = received = 0
+        for k, item in enumerate(same):
+            producer, consumer = (neighbour(item, self.spec.layout, direction) for direction in (-1, 1))
+            if producer is not None and producer.stage != item.stage:
+                key = OpKey(item.dp_rank, item.stage, f"{word}-recv", received)
+                arrival, transfer = self._member(key, ("p2p", item))
+                self._stream((item.dp_rank, item.stage, key.name), arrival, transfer)
+                posted = same[k - 1] if k else _posted_ahead(item, order)
+                if posted is not None:
+                    self.draft.edge(compute[posted], arrival, Rule.SCHEDULE)
+                self.draft.edge(transfer, compute[item], Rule.P2P)
+                received += 1
+            if consumer is not None and consumer.stage != item.stage:
+                key = OpKey(item.dp_rank, item.stage, f"{word}-send", sent)
+                arrival, transfer = self._member(key, ("p2p", consumer))
+                self._stream((item.dp_rank, item.stage, key.name), arrival, transfer)
+                self.draft.edge(compute[item], arrival, Rule.SCHEDULE)
+                sent += 1
+
+    def _after(self, key: OpKey, last: int) -> int:
+        """An op of the step's tail, after op ``last``; the op that the next one follows."""
+        if key.name not in COMMUNICATION:
+            op = self._plain(key, None)
+            self.draft.edge(last, op, Rule.SCHEDULE)
+            return op
+        members = {
+            EMBEDDING: (EMBEDDING, key.dp_rank, key.order),
+            SCATTER: (SCATTER, key.stage, key.order),
+            CLIP: (CLIP, key.order),
+        }
+        arrival, transfer = self._member(key, members[key.name])
+        self.draft.edge(last, arrival, Rule.SCHEDULE)
+        return transfer
+
+    def _plain(self, key: OpKey, item: Pass | None) -> int:
+        """An op that runs alone on its worker."""
+        cost, span = self.spec.cost(key, item), self.spec.spans.get(key, Span(-1, -1))
+        chunk = f" chunk {item.chunk}" if item and self.spec.layout.vpp > 1 else ""
+        name = f"{PHASE_WORDS[item.phase]} {item.microbatch}{chunk}" if item else key.name
+        op = self.draft.op(
+            DraftOp(name, self._rank(key), "compute", OpKind.COMPUTE, cost.duration_ns, *span, cost.grade)
+        )
+        self.keys.append(key)
+        if item:
+            self.passes[op] = item
+        return op
+
+    def _member(self, key: OpKey, members: tuple[object, ...]) -> tuple[int, int]:
+        """Arrival and transfer of one member of the communication called ``members``."""
+        cost, span = self.spec.cost(key, None), self.spec.spans.get(key, Span(-1, -1))
+        kind = COMMUNICATION[key.name]
+        match = list(self.groups).index(members) if members in self.groups else len(self.groups)
+        row = self.draft.comm(DraftComm(kind, GROUPS.get(key.name, "pipeline"), match, size=-1))
+        rank, lane = self._rank(key), key.name
+        arrival = self.draft.op(
+            DraftOp(key.name, rank, lane, OpKind.ARRIVAL, 0, span.start_ns, span.start_ns, cost.grade, row)
+        )
+        transfer = self.draft.op(
+            DraftOp(
+                key.name, rank, lane, OpKind.TRANSFER, cost.duration_ns,
+                span.end_ns - cost.duration_ns if span.end_ns >= 0 else -1, span.end_ns, cost.grade, row,
+            )
+        )  # fmt: skip
+        self.keys += [key, key]
+        self.groups[members].append((arrival, transfer))
+        return arrival, transfer
+
+    def _stream(self, stream: tuple[int, int, str], arrival: int, transfer: int) -> None:
+        """Ops of one stream run one after another."""
+        if stream in self.streams:
+            self.draft.edge(self.streams[stream], arrival, Rule.STREAM_ORDER)
+        self.streams[stream] = transfer
+
+    def _rank(self, key: OpKey) -> int:
+        return key.dp_rank * self.spec.layout.pp + key.stage
+
+    def rendezvous(self) -> None:
+        """No member's transfer starts before every member has arrived."""
+        for members, pairs in self.groups.items():
+            rule = Rule.P2P if members[0] == "p2p" else Rule.COLLECTIVE
+            for arrival, _ in pairs:
+                for _, transfer in pairs:
+                    self.draft.edge(arrival, transfer, rule)
+
+
+def _posted_ahead(item: Pass, order: Sequence[Pass]) -> Pass | None:
+    """What the first receive of a phase waits for: nothing (forward), or the last forward but one (backward)."""
+    if item.phase == PassKind.FORWARD:
+        return None
+    place = order.index(item)
+    return order[place - 2] if place >= 2 else None
