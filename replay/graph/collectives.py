@@ -1,0 +1,155 @@
+"""R3: collectives matched over ranks, and each member's time split into wait and transfer.
+
+Match: by (group, recorded sequence) where the trace has one, else by (group, kind) in order of start; members that one
+rank lacks stay alone. With all members seen, transfer = end - latest start. With some, transfer is the lower envelope
+of durations of the same (group, kind, bytes) over the whole trace; what a member spent above it is its peers' lateness,
+kept as a lag after its own arrival (inferred), which synthesis drops.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+import numpy as np
+
+from replay.core.columns import Bool, Int64
+from replay.trace import CollectiveKind, Trace
+
+_PAIRWISE = (CollectiveKind.SEND, CollectiveKind.RECV)
+
+
+@dataclass(frozen=True, slots=True)
+class Matched:
+    """One row per communication event of the step, on one clock."""
+
+    event: Int64
+    match: Int64  # rows of equal value are one collective
+    start_ns: Int64
+    end_ns: Int64
+
+
+def match_key(trace: Trace, event: int, counter: dict[Hashable, int]) -> tuple[Hashable, ...]:
+    """Key that is equal for all members of one collective; ``counter`` numbers what has no recorded sequence."""
+    row = int(trace.comm[event])
+    c = trace.collectives
+    kind, group = int(c.kind[row]), int(c.group[row])
+    rank = int(trace.rank[event])
+    if kind in _PAIRWISE:
+        peer = int(c.peer[row])
+        if peer < 0:  # nothing says who it talks to: it stays alone
+            return ("alone", event)
+        pair = (rank, peer) if kind == CollectiveKind.SEND else (peer, rank)
+        key: tuple[Hashable, ...] = ("p2p", group, pair)
+        counter[rank, kind, key] = count = counter.get((rank, kind, key), -1) + 1
+        return (*key, count)
+    if group >= 0 and c.sequence[row] >= 0:
+        return ("sequence", group, int(c.sequence[row]), kind)
+    key = ("order", group, kind)
+    counter[rank, key] = count = counter.get((rank, key), -1) + 1
+    return (*key, count)
+
+
+def match(trace: Trace, events: Int64, offset_ns: dict[int, int]) -> Matched:
+    """Match the communication events of one step; ``offset_ns`` aligns the ranks' clocks."""
+    events = events[np.lexsort((trace.start_ns[events], trace.rank[events]))]
+    counter: dict[Hashable, int] = {}
+    ids: dict[tuple[Hashable, ...], int] = {}
+    keys = [ids.setdefault(match_key(trace, int(event), counter), len(ids)) for event in events]
+    offset = np.array([offset_ns.get(int(rank), 0) for rank in trace.rank[events]], np.int64)
+    start = trace.start_ns[events] + offset
+    return Matched(events, np.array(keys, np.int64), start, start + trace.dur_ns[events])
+
+
+def group_size(trace: Trace, event: int) -> int:
+    """Members the collective has: its group's, two for a send or receive, else the world's; -1 unknown."""
+    row = int(trace.comm[event])
+    if trace.collectives.kind[row] in _PAIRWISE:
+        return 2
+    code = int(trace.collectives.group[row])
+    if code >= 0:
+        group = trace.groups[code]
+        if group.ranks or group.size > 0:
+            return len(group.ranks) or group.size
+    return trace.world_size
+
+
+def ordinals(trace: Trace, windows: list[tuple[int, int, int]]) -> Int64:
+    """Per event: how many communication events of its name came before it in its step; -1 outside all steps.
+
+    ``windows`` holds (rank, begin ns, end ns) of every step. Steps repeat, so equal ordinals move equal bytes.
+    """
+    result = np.full(len(trace), -1, np.int64)
+    events = np.flatnonzero(trace.comm >= 0)
+    for rank, begin, end in windows:
+        start = trace.start_ns[events]
+        counts: dict[int, int] = {}
+        for event in events[(trace.rank[events] == rank) & (start >= begin) & (start < end)]:
+            name = int(trace.name[event])
+            result[event] = counts[name] = counts.get(name, -1) + 1
+    return result
+
+
+def envelope(trace: Trace, ordinal: Int64) -> dict[tuple[Hashable, ...], int]:
+    """Shortest duration (ns) seen per class of communication events, over all steps and ranks."""
+    best: dict[tuple[Hashable, ...], int] = {}
+    for event in np.flatnonzero(trace.comm >= 0):
+        key = transfer_class(trace, int(event), ordinal)
+        duration = int(trace.dur_ns[event])
+        if duration > 0:
+            best[key] = min(best.get(key, duration), duration)
+    return best
+
+
+def transfer_class(trace: Trace, event: int, ordinal: Int64) -> tuple[Hashable, ...]:
+    """Events that move the same bytes the same way; without bytes, name and ordinal in the step stand in for them."""
+    row = int(trace.comm[event])
+    c = trace.collectives
+    nbytes = int(c.nbytes[row])
+    if nbytes >= 0:
+        return (int(c.group[row]), int(c.kind[row]), nbytes)
+    return (int(c.group[row]), int(c.kind[row]), trace.name_of(event), int(ordinal[event]))
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Per row of Matched: its transfer, R3's bracket of it, and the peers' lateness (0 when the members tell)."""
+
+    transfer_ns: Int64
+    low_ns: Int64
+    high_ns: Int64
+    lateness_ns: Int64
+    rendezvous: Bool  # False: ran on without its peers (eager)
+    seen: Int64
+    size: Int64
+
+
+def split(trace: Trace, matched: Matched, ordinal: Int64) -> Split:
+    """Wait against transfer for every member; ``ordinal`` is from :func:`ordinals`."""
+    n = len(matched.event)
+    members: dict[int, list[int]] = defaultdict(list)
+    for i, key in enumerate(matched.match):
+        members[int(key)].append(i)
+    best = envelope(trace, ordinal)
+    duration = matched.end_ns - matched.start_ns
+    transfer, low, lateness = duration.copy(), duration.copy(), np.zeros(n, np.int64)
+    rendezvous = np.ones(n, np.bool_)
+    seen, size = np.ones(n, np.int64), np.full(n, -1, np.int64)
+    for rows in members.values():
+        at = np.array(rows)
+        latest = int(matched.start_ns[at].max())
+        seen[at] = len(rows)
+        for i in rows:
+            event = int(matched.event[i])
+            size[i] = group_size(trace, event)
+            if len(rows) > 1 and len(rows) >= size[i]:
+                rendezvous[i] = matched.end_ns[i] > latest
+                transfer[i] = low[i] = matched.end_ns[i] - latest if rendezvous[i] else duration[i]
+                continue
+            shortest = min(best.get(transfer_class(trace, event, ordinal), int(duration[i])), int(duration[i]))
+            rest = int(matched.end_ns[i]) - latest if len(rows) > 1 else int(duration[i])
+            low[i] = min(shortest, max(rest, 0))
+            transfer[i] = low[i]
+            lateness[i] = max(rest - int(transfer[i]), 0)
+    return Split(transfer, low, np.maximum(duration, low), lateness, rendezvous, seen, size)

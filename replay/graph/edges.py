@@ -1,0 +1,178 @@
+"""All edges of the step: the rules' findings, in terms of numbered ops, with the lags that are properties of a pair."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import numpy as np
+
+from replay.core.columns import Int64
+from replay.graph.calls import CallKind
+from replay.graph.collectives import Split
+from replay.graph.edge_list import EdgeList
+from replay.graph.events import stream_waits
+from replay.graph.lags import learn_lag
+from replay.graph.number import Numbered, RankParts
+from replay.graph.selection import Launches
+from replay.graph.streams import stream_order
+from replay.graph.types import OpKind, Rule
+from replay.trace import Trace
+
+
+def collect(
+    trace: Trace, launches: Launches, parts: tuple[RankParts, ...], ops: Numbered, split: Split
+) -> tuple[EdgeList, int]:
+    """Edges of every rule, and how many inferred stream waits had no consistent source."""
+    lists: list[EdgeList] = []
+    dropped = 0
+    for part in parts:
+        lists += [_host_order(part, ops), _handover(part, ops), *_streams(trace, launches, part, ops)]
+        lists += [_launch(trace, launches, part, ops), _graph_branches(trace, launches, part, ops)]
+        lists += [_syncs(part, ops), _queue(part, ops)]
+        source, target, recorded, lost = stream_waits(trace, launches, part.step, part.streams)
+        lists.append(
+            EdgeList.of(
+                Rule.EVENT,
+                _ops(ops.last, source),
+                _ops(ops.first, target),
+                recorded=recorded.astype(np.bool_),
+            )
+        )
+        dropped += lost
+    return EdgeList.concat([*lists, *_collectives(ops, split)]), dropped
+
+
+def learn_lags(edges: EdgeList, ops: Numbered, launches: Launches) -> EdgeList:
+    """Give every rule that has one its lag, learned from the trace (R5); two rounds, since lags depend on each other.
+
+    Host order, device-graph gaps, overlaps and collectives keep the lags they came with.
+    """
+    graph_call = np.zeros(len(ops), np.bool_)
+    called = (ops.kind == OpKind.CALL) & (ops.event >= 0)
+    graph_call[called] = launches.call_kind[ops.event[called]] == CallKind.GRAPH_LAUNCH
+    by_graph = graph_call[edges.source]
+    classes = [
+        (edges.rule == Rule.STREAM_ORDER) & (edges.lag_ns >= 0),
+        (edges.rule == Rule.LAUNCH) & ~by_graph,
+        (edges.rule == Rule.LAUNCH) & by_graph,
+        edges.rule == Rule.EVENT,
+        edges.rule == Rule.HOST_SYNC,
+        edges.rule == Rule.QUEUE,
+    ]
+    for _ in range(2):
+        for members in classes:
+            cleared = edges.with_lag(members, 0)
+            edges = edges.with_lag(members, learn_lag(cleared, ops.measured, members))
+    return edges
+
+
+def _ops(of_event: dict[int, int], events: Int64) -> list[int]:
+    return [of_event[int(event)] for event in events]
+
+
+def _host_order(part: RankParts, ops: Numbered) -> EdgeList:
+    base = ops.host_base[part.step.rank]
+    previous = np.array(part.host.previous, np.int64)
+    target = np.flatnonzero(previous >= 0)
+    return EdgeList.of(Rule.HOST_ORDER, previous[target] + base, target + base)
+
+
+def _handover(part: RankParts, ops: Numbered) -> EdgeList:
+    base = ops.host_base[part.step.rank]
+    return EdgeList.of(
+        Rule.HANDOVER,
+        [base + source for source, _ in part.host.handovers],
+        [base + target for _, target in part.host.handovers],
+        recorded=False,
+    )
+
+
+def _streams(trace: Trace, launches: Launches, part: RankParts, ops: Numbered) -> list[EdgeList]:
+    source, target, lag, in_graph = stream_order(trace, launches, part.device)
+    return [
+        EdgeList.of(rule, _ops(ops.last, source[mine]), _ops(ops.first, target[mine]), lag_ns=lag[mine])
+        for rule, mine in ((Rule.STREAM_ORDER, ~in_graph), (Rule.GRAPH, in_graph))
+    ]
+
+
+def _launch(trace: Trace, launches: Launches, part: RankParts, ops: Numbered) -> EdgeList:
+    """Call to device op, from the call's start; of a graph launch only the op that starts first."""
+    events = part.step.device
+    call = launches.call[events]
+    graph = (launches.call_kind[np.maximum(call, 0)] == CallKind.GRAPH_LAUNCH) & (call >= 0)
+    first_of_graph = np.zeros(len(events), np.bool_)
+    seen: set[int] = set()
+    for i in np.flatnonzero(graph):
+        if int(call[i]) not in seen:
+            seen.add(int(call[i]))
+            first_of_graph[i] = True
+    pairs = [
+        (ops.call_op[int(c)], ops.first[int(e)])
+        for e, c, skip in zip(events, call, graph & ~first_of_graph, strict=True)
+        if not skip and int(c) in ops.call_op
+    ]
+    return EdgeList.of(Rule.LAUNCH, [p[0] for p in pairs], [p[1] for p in pairs], from_start=True)
+
+
+def _graph_branches(trace: Trace, launches: Launches, part: RankParts, ops: Numbered) -> EdgeList:
+    """First op of every further stream of a graph launch starts a measured time after the graph's first op."""
+    root: dict[int, int] = {}
+    streams: set[tuple[int, int]] = set()
+    rows: list[tuple[int, int, int]] = []
+    for event in map(int, part.step.device):
+        call = int(launches.call[event])
+        if call < 0 or launches.call_kind[call] != CallKind.GRAPH_LAUNCH:
+            continue
+        key = (call, int(trace.lane[event]))
+        if call in root and key not in streams:
+            first = root[call]
+            rows.append((ops.first[first], ops.first[event], int(trace.start_ns[event] - trace.start_ns[first])))
+        root.setdefault(call, event)
+        streams.add(key)
+    return EdgeList.of(
+        Rule.GRAPH, [r[0] for r in rows], [r[1] for r in rows], lag_ns=np.array([r[2] for r in rows], np.int64),
+        from_start=True,
+    )  # fmt: skip
+
+
+def _syncs(part: RankParts, ops: Numbered) -> EdgeList:
+    rows = [
+        (ops.last[int(source)], ops.after_call[int(call)], bool(recorded))
+        for call, source, recorded in zip(part.syncs.call, part.syncs.source, part.syncs.recorded, strict=True)
+        if int(call) in ops.after_call
+    ]
+    return EdgeList.of(
+        Rule.HOST_SYNC, [r[0] for r in rows], [r[1] for r in rows], recorded=np.array([r[2] for r in rows], np.bool_)
+    )
+
+
+def _queue(part: RankParts, ops: Numbered) -> EdgeList:
+    rows = [
+        (ops.last[int(source)], ops.call_op[int(call)])
+        for call, source in zip(part.queue.call, part.queue.released_by, strict=True)
+        if int(call) in ops.call_op and int(source) in ops.last
+    ]
+    return EdgeList.of(Rule.QUEUE, [r[0] for r in rows], [r[1] for r in rows], recorded=False)
+
+
+def _collectives(ops: Numbered, split: Split) -> list[EdgeList]:
+    """Arrival to transfer of each member (with the peers' lateness as lag), and all arrivals to every transfer."""
+    transfer = np.flatnonzero(ops.kind == OpKind.TRANSFER)
+    arrival = transfer - 1
+    row = ops.comm[transfer]
+    own = EdgeList.of(Rule.COLLECTIVE, arrival, transfer, lag_ns=split.lateness_ns[row])
+    members: dict[int, list[int]] = defaultdict(list)
+    for i in np.flatnonzero(split.rendezvous[row]):
+        members[int(ops.comms.match[row[i]])].append(int(i))
+    arrives: dict[int, list[int]] = defaultdict(list)
+    for i, key in enumerate(ops.comms.match[row]):
+        arrives[int(key)].append(i)
+    source: list[int] = []
+    target: list[int] = []
+    for key, waiting in members.items():
+        for i in waiting:
+            for j in arrives[key]:
+                if i != j:
+                    source.append(int(arrival[j]))
+                    target.append(int(transfer[i]))
+    return [own, EdgeList.of(Rule.COLLECTIVE, source, target)]

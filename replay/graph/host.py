@@ -1,0 +1,169 @@
+"""Host order with waiting taken out (R2): each thread of a rank as a chain of ops.
+
+A thread's time within the step is tiled by its calls, by the host work between them, and by waits. Calls keep their own
+cost, host work keeps its measured duration, waits vanish: what follows a wait gets an edge from what was waited for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from replay.core.columns import Int64
+from replay.graph.calls import CallKind
+from replay.graph.handover import Activity, Handover, find_handovers
+from replay.graph.selection import Launches, RankStep
+from replay.graph.types import OpKind
+from replay.trace import EventKind, Trace
+
+_HOST_KINDS = (EventKind.CPU_OP, EventKind.ANNOTATION, EventKind.RUNTIME)
+
+
+@dataclass(slots=True)
+class HostOps:
+    """Ops of the host threads of one rank, in order per thread; ``previous`` is the op before on the same thread."""
+
+    duration_ns: list[int] = field(default_factory=list)
+    start_ns: list[int] = field(default_factory=list)
+    end_ns: list[int] = field(default_factory=list)
+    lane: list[int] = field(default_factory=list)
+    kind: list[OpKind] = field(default_factory=list)
+    event: list[int] = field(default_factory=list)
+    previous: list[int] = field(default_factory=list)
+    call_op: dict[int, int] = field(default_factory=dict)  # call event → its op
+    after_call: dict[int, int] = field(default_factory=dict)  # call event → next op of the thread
+    handovers: list[tuple[int, int]] = field(default_factory=list)  # (releasing op, released op)
+
+    def add(self, lane: int, kind: OpKind, start: int, end: int, duration: int, event: int, previous: int) -> int:
+        """Append an op and return its index."""
+        self.duration_ns.append(duration)
+        self.start_ns.append(start)
+        self.end_ns.append(end)
+        self.lane.append(lane)
+        self.kind.append(kind)
+        self.event.append(event)
+        self.previous.append(previous)
+        return len(self.lane) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class CallTiming:
+    """Own cost of a call, and whether it waits before (launch queue) or after (sync) paying it."""
+
+    cost_ns: int
+    waits_first: bool
+
+
+def host_ops(trace: Trace, launches: Launches, step: RankStep, timing: dict[int, CallTiming]) -> HostOps:
+    """Ops of all threads that act in the step; ``timing`` holds the calls whose measured duration contains a wait."""
+    threads = _activities(trace, launches, step)
+    handovers = find_handovers(threads)
+    ops = HostOps()
+    ends: dict[tuple[int, int], int] = {}  # (lane, time) → op that ends there
+    pending: list[tuple[Handover, int]] = []
+    for thread in threads:
+        waits = [h for h in handovers if h.waiter == thread.lane]
+        cuts = sorted({h.released_ns for h in handovers if h.source == thread.lane})
+        calls = _top_level(trace, step.calls[trace.lane[step.calls] == thread.lane])
+        _Tiling(ops, thread, timing, trace).run(calls, waits, cuts, ends, pending)
+    for handover, op in pending:
+        source = ends.get((handover.source, handover.released_ns))
+        if source is not None:
+            ops.handovers.append((source, op))
+    return ops
+
+
+def _activities(trace: Trace, launches: Launches, step: RankStep) -> tuple[Activity, ...]:
+    host = (trace.rank == step.rank) & np.isin(trace.kind, _HOST_KINDS)
+    host &= (trace.start_ns < step.host_end_ns) & (trace.end_ns > step.begin_ns)
+    rows = np.flatnonzero(host)
+    acting = (trace.kind[rows] != EventKind.RUNTIME) | (launches.call_kind[rows] != CallKind.NONE)
+    threads = []
+    for lane in np.unique(trace.lane[rows[acting]]):
+        mine = rows[trace.lane[rows] == lane]
+        start = np.maximum(trace.start_ns[mine], step.begin_ns)
+        end = np.minimum(trace.end_ns[mine], step.host_end_ns)
+        boundary = np.unique(np.concatenate(([step.begin_ns], start, end)))
+        threads.append(Activity(int(lane), boundary, _busy_leaves(trace, mine, start, end, boundary)))
+    return tuple(threads)
+
+
+def _busy_leaves(trace: Trace, rows: Int64, start: Int64, end: Int64, boundary: Int64) -> Int64:
+    """Starts of boundary intervals that are exactly an operator or a call without children."""
+    working = trace.kind[rows] != EventKind.ANNOTATION
+    at = np.searchsorted(boundary, start[working])
+    leaf = np.searchsorted(boundary, end[working]) == at + 1
+    return np.unique(start[working][leaf])
+
+
+def _top_level(trace: Trace, calls: Int64) -> Int64:
+    """Calls that do not lie inside an earlier call of the same thread (driver calls under runtime calls)."""
+    if not len(calls):
+        return calls
+    reach = np.maximum.accumulate(trace.end_ns[calls])
+    keep = np.append(True, trace.start_ns[calls][1:] >= reach[:-1])
+    return calls[keep]
+
+
+class _Tiling:
+    """Cuts one thread's time into ops; a helper object so that the walk below reads as the rule it is."""
+
+    def __init__(self, ops: HostOps, thread: Activity, timing: dict[int, CallTiming], trace: Trace) -> None:
+        self._ops, self._thread, self._timing, self._trace = ops, thread, timing, trace
+        self._previous = -1
+        self._now = int(thread.boundary_ns[0])
+        self._waiting_call = -1  # the call whose successor has not been made yet
+
+    def run(
+        self,
+        calls: Int64,
+        waits: list[Handover],
+        cuts: list[int],
+        ends: dict[tuple[int, int], int],
+        pending: list[tuple[Handover, int]],
+    ) -> None:
+        """Walk calls and waits in order of time; ``cuts`` are times at which another thread is released."""
+        items: list[tuple[int, int, int | Handover]] = [
+            (int(self._trace.start_ns[c]), int(self._trace.end_ns[c]), int(c)) for c in calls
+        ]
+        items += [(w.from_ns, w.until_ns, w) for w in waits]
+        cut_at = 0
+        for start, end, item in sorted(items, key=lambda i: (i[0], i[1])):
+            while cut_at < len(cuts) and cuts[cut_at] <= start:
+                self._host_until(cuts[cut_at], ends)
+                cut_at += 1
+            self._host_until(start, ends)
+            if isinstance(item, Handover):
+                woken = self._emit(OpKind.HOST, item.released_ns, end, end - item.released_ns, -1)
+                pending.append((item, woken))
+            else:
+                self._call(item, start, end)
+            self._now = end
+            ends[self._thread.lane, end] = self._previous
+        for cut in cuts[cut_at:]:
+            self._host_until(cut, ends)
+        self._host_until(int(self._thread.boundary_ns[-1]), ends)
+
+    def _host_until(self, time_ns: int, ends: dict[tuple[int, int], int]) -> None:
+        if time_ns > self._now:
+            self._emit(OpKind.HOST, self._now, time_ns, time_ns - self._now, -1)
+            self._now = time_ns
+        if self._previous >= 0:
+            ends[self._thread.lane, time_ns] = self._previous
+
+    def _call(self, call: int, start: int, end: int) -> None:
+        timing = self._timing.get(call)
+        cost = end - start if timing is None else min(timing.cost_ns, end - start)
+        begin = end - cost if timing is not None and timing.waits_first else start
+        op = self._emit(OpKind.CALL, begin, begin + cost, cost, call)
+        self._ops.call_op[call] = op
+        self._waiting_call = call
+
+    def _emit(self, kind: OpKind, start: int, end: int, duration: int, event: int) -> int:
+        op = self._ops.add(self._thread.lane, kind, start, end, duration, event, self._previous)
+        if self._waiting_call >= 0:
+            self._ops.after_call[self._waiting_call] = op
+            self._waiting_call = -1
+        self._previous = op
+        return op

@@ -1,0 +1,51 @@
+"""Modelled lags (R5): one number per trace for each way of releasing an op, learned where that way was the last one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from replay.core.columns import Bool, Int64
+from replay.graph.edge_list import EdgeList
+
+
+def trimmed_mean(samples: Int64) -> int:
+    """Mean of the middle 80 %: close to the median, but sums of it stay sums (R12)."""
+    if not len(samples):
+        return 0
+    low, high = np.quantile(samples, [0.1, 0.9])
+    inner = samples[(samples >= low) & (samples <= high)]
+    return int(np.mean(inner if len(inner) else samples))
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """Measured start and end of every op, ns."""
+
+    start_ns: Int64
+    end_ns: Int64
+
+
+def released_ns(edges: EdgeList, measured: Measured) -> Int64:
+    """When each edge released its target in the measurement."""
+    at = np.where(edges.from_start, measured.start_ns[edges.source], measured.end_ns[edges.source])
+    return np.asarray(at + edges.lag_ns)
+
+
+def learn_lag(edges: EdgeList, measured: Measured, of: Bool) -> int:
+    """Lag of the edges ``of``: trimmed mean of (start - release) over targets that no other edge held longer.
+
+    A target counts where every other edge released it before this one's source was reached, so the delay is this
+    edge's alone. Where that leaves fewer than three, the smallest delay of all stands in: the most that all allow.
+    """
+    released = released_ns(edges, measured)
+    delay = measured.start_ns[edges.target] - released
+    others = np.full(len(measured.start_ns), np.iinfo(np.int64).min)
+    np.maximum.at(others, edges.target[~of], released[~of])
+    alone = of & (others[edges.target] < released) & (delay >= 0)
+    samples = delay[alone]
+    if len(samples) >= 3:
+        return max(trimmed_mean(samples), 0)
+    everything = delay[of & (delay >= 0)]
+    return int(everything.min()) if len(everything) else 0

@@ -1,0 +1,188 @@
+"""Number the ops of all ranks: one set of columns, and the maps from trace events to ops that the edge rules need."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from replay.core.columns import Int8, Int32, Int64
+from replay.core.evidence import Grade
+from replay.graph.collectives import Matched, Split
+from replay.graph.device import DeviceOps, device_ops
+from replay.graph.host import CallTiming, HostOps, host_ops
+from replay.graph.lags import Measured
+from replay.graph.selection import Launches, RankStep
+from replay.graph.syncs import StreamIndex, SyncWaits, sync_waits
+from replay.graph.types import CommTable, OpKind
+from replay.graph.waits import CallCosts, QueueWaits, queue_waits
+from replay.trace import Trace
+
+HOST_WORK = "host"  # name of host ops between calls
+
+
+@dataclass(frozen=True, slots=True)
+class RankParts:
+    """Everything the rules found on one rank, still in terms of trace events."""
+
+    step: RankStep
+    queue: QueueWaits
+    syncs: SyncWaits
+    streams: StreamIndex
+    host: HostOps
+    device: DeviceOps
+
+
+def rank_parts(trace: Trace, launches: Launches, costs: CallCosts, step: RankStep) -> RankParts:
+    """Apply the per-rank rules in the order in which they need each other."""
+    queue = queue_waits(trace, launches, costs, step.rank)
+    streams = StreamIndex(trace, launches, step)
+    queued = frozenset(int(c) for c in queue.call[costs.blocked[queue.call]])
+    syncs = sync_waits(trace, launches, costs, step, streams, queued)
+    timing = {c: CallTiming(int(costs.entry_ns[c]), waits_first=True) for c in queued}
+    for call, source in zip(syncs.call, syncs.source, strict=True):
+        if trace.end_ns[source] > trace.start_ns[call]:
+            timing[int(call)] = CallTiming(int(costs.entry_ns[call]), waits_first=False)
+    host = host_ops(trace, launches, step, timing)
+    return RankParts(step, queue, syncs, streams, host, device_ops(trace, step))
+
+
+@dataclass(slots=True)
+class Numbered:
+    """Ops of the step; times are ns from the step's begin, on the aligned clock."""
+
+    measured: Measured
+    duration_ns: Int64
+    ready_ns: Int64
+    lane: Int32
+    rank: Int32
+    kind: Int8
+    name: Int32
+    names: tuple[str, ...]
+    event: Int64
+    comm: Int32
+    grade: Int8
+    comms: CommTable
+    begin_ns: int  # the step's begin on the trace's axis (aligned)
+    end_ns: int  # the step's end, relative to begin
+    host_base: dict[int, int] = field(default_factory=dict)  # rank → first host op
+    first: dict[int, int] = field(default_factory=dict)  # device event → op to release
+    last: dict[int, int] = field(default_factory=dict)  # device event → op that ends it
+    call_op: dict[int, int] = field(default_factory=dict)
+    after_call: dict[int, int] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.duration_ns)
+
+
+def number(
+    trace: Trace, parts: tuple[RankParts, ...], offsets: dict[int, int], matched: Matched, split: Split
+) -> Numbered:
+    """Concatenate host and device ops of every rank; collectives get their transfer time and their row."""
+    begin = min(part.step.begin_ns + offsets[part.step.rank] for part in parts)
+    columns = _Columns()
+    row_of = {int(event): i for i, event in enumerate(matched.event)}
+    maps: dict[str, dict[int, int]] = {key: {} for key in ("host_base", "first", "last", "call_op", "after_call")}
+    end = 0
+    for part in parts:
+        shift = offsets[part.step.rank] - begin
+        base = columns.size
+        maps["host_base"][part.step.rank] = base
+        maps["call_op"] |= {call: base + op for call, op in part.host.call_op.items()}
+        maps["after_call"] |= {call: base + op for call, op in part.host.after_call.items()}
+        columns.add_host(part, shift)
+        base = columns.size
+        maps["first"] |= {event: base + op for event, op in part.device.first.items()}
+        maps["last"] |= {event: base + op for event, op in part.device.last.items()}
+        columns.add_device(part, shift, row_of, split)
+        end = max(end, part.step.host_end_ns + shift, int(part.device.end_ns.max(initial=part.step.begin_ns)) + shift)
+    comms = CommTable(
+        trace.collectives.kind[trace.comm[matched.event]],
+        trace.collectives.group[trace.comm[matched.event]],
+        trace.collectives.nbytes[trace.comm[matched.event]],
+        matched.match,
+        split.size.astype(np.int32),
+        split.seen.astype(np.int32),
+        split.low_ns,
+        split.high_ns,
+    )
+    return _numbered(trace, columns, comms, (begin, end), maps)
+
+
+def _numbered(
+    trace: Trace, columns: _Columns, comms: CommTable, bounds: tuple[int, int], maps: dict[str, dict[int, int]]
+) -> Numbered:
+    event = columns.column("event")
+    name = np.where(event >= 0, trace.name[event] if len(trace) else 0, len(trace.names))
+    return Numbered(
+        Measured(columns.column("start"), columns.column("end")),
+        columns.column("duration"),
+        columns.column("ready"),
+        columns.column("lane").astype(np.int32),
+        columns.column("rank").astype(np.int32),
+        columns.column("kind").astype(np.int8),
+        name.astype(np.int32),
+        (*trace.names, HOST_WORK),
+        event,
+        columns.column("comm").astype(np.int32),
+        np.full(columns.size, Grade.MEASURED, np.int8),
+        comms,
+        *bounds,
+        **maps,
+    )
+
+
+class _Columns:
+    """Growing columns, one array per rank and side."""
+
+    def __init__(self) -> None:
+        self.size = 0
+        self._parts: dict[str, list[Int64]] = {}
+
+    def _add(self, n: int, **columns: Int64) -> None:
+        for name, column in columns.items():
+            self._parts.setdefault(name, []).append(np.asarray(column, np.int64))
+        self.size += n
+
+    def add_host(self, part: RankParts, shift: int) -> None:
+        host = part.host
+        event = np.array(host.event, np.int64)
+        start = np.array(host.start_ns, np.int64) + shift
+        is_first = np.array(host.previous, np.int64) < 0
+        self._add(
+            len(event),
+            start=start,
+            end=np.array(host.end_ns, np.int64) + shift,
+            duration=np.array(host.duration_ns, np.int64),
+            ready=np.where(is_first, start, 0),
+            lane=np.array(host.lane, np.int64),
+            rank=np.full(len(event), part.step.rank),
+            kind=np.array(host.kind, np.int64),
+            event=event,
+            comm=np.full(len(event), -1),
+        )
+
+    def add_device(self, part: RankParts, shift: int, row_of: dict[int, int], split: Split) -> None:
+        device = part.device
+        row = np.array([row_of.get(int(event), -1) for event in device.event], np.int64)
+        transfer = device.kind == OpKind.TRANSFER
+        start, end = device.start_ns + shift, device.end_ns + shift
+        duration = end - start
+        duration[transfer] = np.minimum(split.transfer_ns[row[transfer]], duration[transfer])
+        self._add(
+            len(row),
+            start=np.where(transfer, end - duration, start),
+            end=end,
+            duration=duration,
+            ready=np.zeros(len(row), np.int64),
+            lane=device.lane.astype(np.int64),
+            rank=np.full(len(row), part.step.rank),
+            kind=device.kind,
+            event=device.event,
+            comm=row,
+        )
+
+    def column(self, name: str) -> Int64:
+        """All rows of one column."""
+        parts = self._parts.get(name, [])
+        return np.concatenate(parts) if parts else np.zeros(0, np.int64)

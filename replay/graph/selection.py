@@ -1,0 +1,99 @@
+"""The events of one step: which host calls and which device work belong to it (R0).
+
+Device work belongs to the step when its launch call does. Work that was launched earlier and is still queued or
+running when the step begins is *backlog*: it enters as ops without a launch, cut at the step's begin, so that a slower
+device slows what the step has to wait for as well.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from replay.core.columns import Bool, Int8, Int64
+from replay.graph.calls import CallKind, kinds_of
+from replay.graph.step import Step
+from replay.trace import EventKind, Trace
+
+
+@dataclass(frozen=True, slots=True)
+class Launches:
+    """Join of device work and runtime calls over the whole trace; columns have one row per event."""
+
+    call: Int64  # device event → event index of its launch call, -1 none
+    call_kind: Int8  # CallKind of runtime events, NONE for others
+
+
+@dataclass(frozen=True, slots=True)
+class RankStep:
+    """Events of one rank that make up the step; index arrays are sorted by start."""
+
+    rank: int
+    begin_ns: int
+    host_end_ns: int
+    calls: Int64  # interaction calls on all host threads
+    device: Int64
+    backlog: Bool  # per device event: launched before the step
+    orphans: int  # device events inside the step without a launch call
+
+
+def join_launches(trace: Trace) -> Launches:
+    """Join device events to runtime calls by (rank, correlation); the first call with that id wins."""
+    by_name = kinds_of(trace.names) if trace.names else np.zeros(0, np.int8)
+    runtime = trace.kind == EventKind.RUNTIME
+    call_kind = np.where(runtime, by_name[trace.name] if len(trace) else 0, CallKind.NONE).astype(np.int8)
+    call = np.full(len(trace), -1, np.int64)
+    has_id = trace.correlation > 0
+    for rank in trace.ranks:
+        here = (trace.rank == rank) & has_id
+        rows = np.flatnonzero(here & runtime)
+        device = np.flatnonzero(here & trace.is_device)
+        if not len(rows) or not len(device):
+            continue
+        rows = rows[np.argsort(trace.correlation[rows], kind="stable")]
+        ids = trace.correlation[rows]
+        at = np.searchsorted(ids, trace.correlation[device])
+        found = (at < len(ids)) & (ids[np.minimum(at, len(ids) - 1)] == trace.correlation[device])
+        call[device[found]] = rows[at[found]]
+    launching = np.unique(call[call >= 0])
+    plain = launching[call_kind[launching] == CallKind.NONE]
+    call_kind[plain] = CallKind.LAUNCH
+    return Launches(call, call_kind)
+
+
+def spans_ns(trace: Trace, launches: Launches, steps: tuple[Step, ...]) -> Int64:
+    """R0 span of every step: first host op to the end of the last host or device op that belongs to it."""
+    device = np.flatnonzero(trace.is_device & (launches.call >= 0))
+    launched_at = trace.start_ns[launches.call[device]]
+    ends, ranks = trace.end_ns[device], trace.rank[device]
+    spans = []
+    for step in steps:
+        last = max(step.end_ns.values())
+        for rank, begin in step.begin_ns.items():
+            inside = (ranks == rank) & (launched_at >= begin) & (launched_at < step.end_ns[rank])
+            last = max(last, int(ends[inside].max(initial=last)))
+        spans.append(last - min(step.begin_ns.values()))
+    return np.array(spans, np.int64)
+
+
+def select(trace: Trace, launches: Launches, step: Step) -> tuple[RankStep, ...]:
+    """Events of every rank that takes part in ``step``."""
+    return tuple(_select_rank(trace, launches, step, rank) for rank in sorted(step.begin_ns))
+
+
+def _select_rank(trace: Trace, launches: Launches, step: Step, rank: int) -> RankStep:
+    begin, end = step.begin_ns[rank], step.end_ns[rank]
+    here = trace.rank == rank
+    in_window = here & (trace.start_ns >= begin) & (trace.start_ns < end)
+    calls = np.flatnonzero(in_window & (launches.call_kind != CallKind.NONE))
+    device = np.flatnonzero(here & trace.is_device & (trace.dur_ns >= 0))
+    launch_ns = np.where(launches.call[device] >= 0, trace.start_ns[launches.call[device]], np.iinfo(np.int64).min)
+    orphan = launches.call[device] < 0
+    own = ~orphan & (launch_ns >= begin) & (launch_ns < end)
+    last = int(trace.end_ns[device[own]].max(initial=0)) if own.any() else end
+    orphan_inside = orphan & (trace.start_ns[device] >= begin) & (trace.start_ns[device] <= last)
+    backlog = ~own & ~orphan_inside & (launch_ns < begin) & (trace.end_ns[device] > begin)
+    backlog &= trace.start_ns[device] <= last
+    keep = own | orphan_inside | backlog
+    return RankStep(rank, begin, end, calls, device[keep], backlog[keep], int((orphan_inside & keep).sum()))
