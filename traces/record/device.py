@@ -1,0 +1,195 @@
+"""The emulated device of one rank: FIFO streams, events and kernels that are spent asleep.
+
+The host side mirrors CUDA: launches, event records and waits return at once, ``synchronize`` blocks. Each stream is a
+thread that takes its items in order. A stream keeps a *clock*, the time up to which its work is planned: an item starts
+at the latest of the clock, its launch and the events waited for, and ends a table's duration later. The thread sleeps
+until that end, so that a late wake-up (many ranks share few cores) shortens the next sleep instead of adding up.
+
+Every host call and every kernel is a torch.profiler range named ``~<mark> <correlation>``; :mod:`traces.record.export`
+turns them into the rows of a GPU trace, with what :attr:`Device.calls` remembers about them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from queue import SimpleQueue
+from typing import Any, Protocol
+
+from torch._C._profiler import _RecordFunctionFast
+
+COMPUTE = "compute"
+_FIRST_STREAM = {COMPUTE: 7}
+_OTHER_STREAMS = 20  # streams of communicators are numbered from here, by first use
+
+Rendezvous = Callable[[int], int]  # my arrival on the device clock → the last member's arrival
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What a host call did; the profiler's range knows only its correlation."""
+
+    stream: int
+    name: str = ""  # of the kernel launched
+    args: dict[str, Any] = field(default_factory=dict)  # of the kernel row, beside device, stream and correlation
+    record: int = -1  # correlation of the event record that this call waits for
+    record_stream: int = -1
+
+
+class Event:
+    """A point in a stream; fires once, carrying the stream's clock."""
+
+    __slots__ = ("_fired", "clock_ns", "correlation", "stream")
+
+    def __init__(self, correlation: int, stream: int) -> None:
+        self.correlation = correlation
+        self.stream = stream
+        self.clock_ns = 0
+        self._fired = threading.Lock()
+        self._fired.acquire()
+
+    def fire(self, clock_ns: int) -> None:
+        """Let everyone who waits go on."""
+        self.clock_ns = clock_ns
+        self._fired.release()
+
+    def wait(self) -> int:
+        """Block until fired; returns the clock of the stream that fired it."""
+        with self._fired:
+            return self.clock_ns
+
+
+class _Item(Protocol):
+    def run(self, clock_ns: int) -> int:
+        """Execute on the stream's thread; returns the stream's clock afterwards."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Record:
+    event: Event
+
+    def run(self, clock_ns: int) -> int:
+        self.event.fire(clock_ns)
+        return clock_ns
+
+
+@dataclass(frozen=True, slots=True)
+class _Wait:
+    event: Event
+
+    def run(self, clock_ns: int) -> int:
+        return max(clock_ns, self.event.wait())
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    correlation: int
+    launched_ns: int
+    duration_ns: int
+    rendezvous: Rendezvous | None
+
+    def run(self, clock_ns: int) -> int:
+        start = max(clock_ns, self.launched_ns)
+        with _RecordFunctionFast(f"~kernel {self.correlation}"):
+            if self.rendezvous is not None:
+                start = self.rendezvous(start)
+            end = start + self.duration_ns
+            _sleep_until(end)
+        return end
+
+
+class Stream:
+    """A FIFO of items and the thread that executes them."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self._items: SimpleQueue[_Item | None] = SimpleQueue()
+        self._thread = threading.Thread(target=self._execute, name=f"stream {number}", daemon=True)
+        self._thread.start()
+
+    def put(self, item: _Item) -> None:
+        """Append an item."""
+        self._items.put(item)
+
+    def close(self) -> None:
+        """Execute what is left and end the thread."""
+        self._items.put(None)
+        self._thread.join()
+
+    def _execute(self) -> None:
+        clock_ns = 0
+        while (item := self._items.get()) is not None:
+            clock_ns = item.run(clock_ns)
+
+
+class Device:
+    """Host side of the emulated device: the calls a training framework makes."""
+
+    def __init__(self) -> None:
+        self.calls: dict[int, Call] = {}
+        self._streams: dict[str, Stream] = {}
+        self._correlations = itertools.count(1)
+
+    def launch(self, stream: str, name: str, duration_ns: int, **work: Any) -> None:
+        """Queue a kernel; ``work`` may hold ``args`` (of the trace row) and ``rendezvous`` (of a collective)."""
+        queue, correlation = self._stream(stream), next(self._correlations)
+        self.calls[correlation] = Call(queue.number, name, work.get("args", {}))
+        with _RecordFunctionFast(f"~launch {correlation}"):
+            queue.put(_Work(correlation, time.monotonic_ns(), duration_ns, work.get("rendezvous")))
+
+    def compute(self, name: str, duration_ns: int, op: str = "", dims: tuple[tuple[int, ...], ...] = ()) -> None:
+        """Queue a compute kernel, inside a framework operator with input shapes where ``op`` names one."""
+        if not op:
+            self.launch(COMPUTE, name, duration_ns)
+            return
+        identity = next(self._correlations)
+        self.calls[identity] = Call(-1, op, {"Input Dims": dims, "Input type": ["c10::BFloat16"] * len(dims)})
+        with _RecordFunctionFast(f"~op {identity}"):
+            self.launch(COMPUTE, name, duration_ns)
+
+    def record(self, stream: str) -> Event:
+        """Record an event behind what the stream holds so far."""
+        queue, correlation = self._stream(stream), next(self._correlations)
+        event = Event(correlation, queue.number)
+        self.calls[correlation] = Call(queue.number)
+        with _RecordFunctionFast(f"~record {correlation}"):
+            queue.put(_Record(event))
+        return event
+
+    def wait(self, stream: str, event: Event) -> None:
+        """Hold back what is queued on the stream from now on until the event has fired."""
+        queue, correlation = self._stream(stream), next(self._correlations)
+        self.calls[correlation] = Call(queue.number, record=event.correlation, record_stream=event.stream)
+        with _RecordFunctionFast(f"~wait {correlation}"):
+            queue.put(_Wait(event))
+
+    def synchronize(self) -> None:
+        """Block the host until every stream is empty."""
+        correlation = next(self._correlations)
+        self.calls[correlation] = Call(-1)
+        with _RecordFunctionFast(f"~synchronize {correlation}"):
+            ends = [Event(-1, stream.number) for stream in self._streams.values()]
+            for stream, end in zip(self._streams.values(), ends, strict=True):
+                stream.put(_Record(end))
+            for end in ends:
+                end.wait()
+
+    def close(self) -> None:
+        """End all streams."""
+        for stream in self._streams.values():
+            stream.close()
+
+    def _stream(self, name: str) -> Stream:
+        if name not in self._streams:
+            number = _FIRST_STREAM.get(name, _OTHER_STREAMS + len(self._streams))
+            self._streams[name] = Stream(number)
+        return self._streams[name]
+
+
+def _sleep_until(end_ns: int) -> None:
+    remaining = end_ns - time.monotonic_ns()
+    if remaining > 0:
+        time.sleep(remaining * 1e-9)
