@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from replay.core.columns import Bool
 from replay.core.units import percent
-from replay.graph.types import DEVICE_OPS, Graph, OpKind
+from replay.graph.types import DEVICE_OPS, Graph
 from replay.report.critical_path import Part, critical_path
+from replay.report.members import transfer_of
 from replay.simulate.timeline import Timeline
 
 
@@ -44,7 +44,9 @@ def start_error_p95(graph: Graph, replayed: Timeline) -> StartError | None:
     A collective counts once, by its arrival: the measured start of its transfer is derived, not recorded.
     """
     known = graph.measured_start_ns >= 0
-    device = known & np.isin(graph.kind, DEVICE_OPS) & ~_split_transfers(graph)
+    device = known & np.isin(graph.kind, DEVICE_OPS)
+    transfers = transfer_of(graph)
+    device[transfers[transfers >= 0]] = False
     basis, counted = ("device ops", device) if device.any() else ("host ops", known)
     if not counted.any():
         return None
@@ -58,9 +60,3 @@ def residual_pct(graph: Graph, with_residuals: Timeline) -> float:
     path = critical_path(graph, with_residuals)
     unexplained = path.time_ns[path.part == Part.RESIDUAL].sum()
     return percent(int(unexplained), with_residuals.step_ns)
-
-
-def _split_transfers(graph: Graph) -> Bool:
-    """Transfers whose member also has an arrival op."""
-    arrivals = graph.comm[graph.kind == OpKind.ARRIVAL]
-    return np.asarray((graph.kind == OpKind.TRANSFER) & np.isin(graph.comm, arrivals[arrivals >= 0]))

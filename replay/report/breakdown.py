@@ -13,6 +13,7 @@ from replay.core.evidence import Grade
 from replay.core.units import ns_to_ms, percent
 from replay.graph.parallel_kind import ParallelKind, parallel_kinds
 from replay.graph.types import DEVICE_OPS, Graph, OpKind, Rule
+from replay.report.members import transfer_of
 from replay.simulate.timeline import Timeline
 from replay.trace import CollectiveKind
 
@@ -133,12 +134,9 @@ def _op_states(graph: Graph) -> Int64:
 
 def _waits(graph: Graph, timeline: Timeline, row: Int64) -> _Spans:
     """From each arrival to its transfer: the members are not all there. Waiting for a stage is a bubble."""
-    transfer_of = np.full(len(graph.comms) + 1, -1, np.int64)  # the last row takes comm = -1
-    transfers = np.flatnonzero((graph.kind == OpKind.TRANSFER) & (graph.comm >= 0))
-    transfer_of[graph.comm[transfers]] = transfers
-    arrival = np.flatnonzero(graph.kind == OpKind.ARRIVAL)
-    transfer = transfer_of[graph.comm[arrival]]
-    arrival, transfer = arrival[transfer >= 0], transfer[transfer >= 0]
+    transfer = transfer_of(graph)
+    arrival = np.flatnonzero(transfer >= 0)
+    transfer = transfer[arrival]
     staged = parallel_kinds(graph)[graph.comm[arrival]] == ParallelKind.PP
     state = np.where(staged, State.BUBBLE, State.WAIT).astype(np.int64)
     return row[arrival], state, timeline.start_ns[arrival], timeline.start_ns[transfer]

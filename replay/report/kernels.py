@@ -48,3 +48,23 @@ def walk_back(last: int, bound_by: Int64, source: Int32) -> Int64:
         path[length] = source[bound_by[path[length - 1]]]
         length += 1
     return path[:length]
+
+
+@kernel
+def first_free_track(lane: Int64, start: Int64, end: Int64) -> Int64:
+    """Per interval, the first track of its lane that is free when it starts; intervals are sorted by (lane, start)."""
+    n = len(lane)
+    track = np.empty(n, np.int64)
+    free_at = np.empty(n, np.int64)
+    tracks = 0
+    for i in range(n):
+        if i == 0 or lane[i] != lane[i - 1]:
+            tracks = 0
+        t = 0
+        while t < tracks and free_at[t] > start[i]:
+            t += 1
+        if t == tracks:
+            tracks += 1
+        free_at[t] = end[i]
+        track[i] = t
+    return track
