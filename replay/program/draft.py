@@ -1,8 +1,8 @@
-"""A graph being written op by op; :meth:`Draft.build` freezes it and computes residuals."""
+"""A graph being written op by op; :meth:`Draft.build` freezes it, :func:`with_measured` adds what a step measured."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -24,15 +24,13 @@ class DraftComm:
 
 @dataclass(frozen=True, slots=True)
 class DraftOp:
-    """One op; measured times are ns from the step's begin, -1 for synthesised ops."""
+    """One op, not measured yet."""
 
     name: str
     rank: int
     lane: str
     kind: OpKind
     duration_ns: int
-    start_ns: int = -1
-    end_ns: int = -1
     grade: Grade = Grade.MEASURED
     comm: int = -1
 
@@ -59,22 +57,20 @@ class Draft:
         self.comms.append(row)
         return len(self.comms) - 1
 
-    def build(self, measured_step_ns: int, health: GraphHealth) -> Graph:
-        """The frozen graph; an op's residual is its measured start after the latest of its edges (R5)."""
+    def build(self, label: str) -> Graph:
+        """The frozen graph, without measured times; ``label`` says which step it is."""
         n = len(self.ops)
         columns = np.array(self.edges, np.int64).reshape(-1, 4).T
         source, target, lag, rule = (np.ascontiguousarray(column) for column in columns)
         names, groups = Interner(), Interner(row.group for row in self.comms)
         lanes = {key: index for index, key in enumerate(dict.fromkeys((op.rank, op.lane) for op in self.ops))}
-        start = self._ints("start_ns")
-        end = self._ints("end_ns")
         recorded = np.zeros(len(source), np.bool_)
         return Graph(
             duration_ns=self._ints("duration_ns"),
-            residual_ns=_residuals(start, end, source, target, lag),
+            residual_ns=np.zeros(n, np.int64),
             ready_ns=np.zeros(n, np.int64),
-            measured_start_ns=start,
-            measured_end_ns=end,
+            measured_start_ns=np.full(n, -1, np.int64),
+            measured_end_ns=np.full(n, -1, np.int64),
             lane=np.array([lanes[op.rank, op.lane] for op in self.ops], np.int32),
             rank=self._ints("rank").astype(np.int32),
             kind=self._ints("kind").astype(np.int8),
@@ -87,8 +83,8 @@ class Draft:
             names=names.names,
             lanes=tuple(Lane(rank, is_device=True, label=label) for rank, label in lanes),
             groups=tuple(Group(name) for name in groups.names),
-            measured_step_ns=measured_step_ns,
-            health=health,
+            measured_step_ns=0,
+            health=GraphHealth(step_label=label),
         )
 
     def _comm_table(self, groups: Interner) -> CommTable:
@@ -110,9 +106,27 @@ class Draft:
         return np.array([getattr(op, attribute) for op in self.ops], np.int64)
 
 
-def _residuals(start: Int64, end: Int64, source: Int64, target: Int64, lag: Int64) -> Int64:
-    """max(0, measured start - latest measured release); 0 where either is unknown."""
-    released = np.zeros(len(start), np.int64)
-    known = end[source] >= 0
-    np.maximum.at(released, target[known], end[source[known]] + lag[known])
-    return np.where(start >= 0, np.maximum(start - released, 0), 0)
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What one step measured of a graph's ops; ns from the step's begin, columns of length n."""
+
+    label: str
+    step_ns: int
+    start_ns: Int64
+    end_ns: Int64
+    duration_ns: Int64
+
+
+def with_measured(graph: Graph, measured: Measured) -> Graph:
+    """The graph with measured times; an op's residual is its measured start after the latest of its edges (R5)."""
+    edges, released = graph.edges, np.zeros(len(graph), np.int64)
+    np.maximum.at(released, edges.target, measured.end_ns[edges.source] + edges.lag_ns)
+    return replace(
+        graph,
+        duration_ns=measured.duration_ns,
+        residual_ns=np.maximum(measured.start_ns - released, 0),
+        measured_start_ns=measured.start_ns,
+        measured_end_ns=measured.end_ns,
+        measured_step_ns=measured.step_ns,
+        health=replace(graph.health, step_label=measured.label),
+    )

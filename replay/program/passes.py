@@ -7,15 +7,14 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from replay.core.evidence import Grade
-from replay.graph.types import Graph, GraphHealth, OpKind, Rule
+from replay.graph.types import OpKind, Rule
 from replay.layout import Layout
 from replay.pipelines import ScheduleOrder
 from replay.program.draft import Draft, DraftOp
 from replay.program.p2p import ExchangeModel, Exchanges, exchanges, neighbour, passes_of
-from replay.program.recorded_steps import Pass, RecordedStep, Span, rank_orders
+from replay.program.pipeline_graph import PipelineGraph
+from replay.program.recorded_steps import PHASE_WORDS, Pass, rank_orders
 from replay.recording import PassKind
-
-PHASE_WORDS = {PassKind.FORWARD: "forward", PassKind.BACKWARD: "backward"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,54 +25,35 @@ class Cost:
     grade: Grade
 
 
-@dataclass(frozen=True, slots=True)
-class PassGraph:
-    """A graph whose op ``i`` is ``passes[i]``."""
-
-    graph: Graph
-    passes: tuple[Pass, ...]
-
-
-def replay_graph(step: RecordedStep, layout: Layout, exchange: ExchangeModel) -> PassGraph:
-    """The measured step: every pass keeps its own duration, its start is left to the graph."""
-
-    def cost(item: Pass) -> Cost:
-        span = step.passes[item]
-        return Cost(span.end_ns - span.start_ns, Grade.MEASURED)
-
-    return pass_graph(layout, exchange, cost, step)
-
-
 def pass_graph(
-    layout: Layout, exchange: ExchangeModel, cost: Callable[[Pass], Cost], step: RecordedStep | None = None
-) -> PassGraph:
-    """One step of ``layout`` with the given pass costs; ``step`` adds measured times for comparison."""
-    measured: Mapping[Pass, Span] = step.passes if step else {}
-    replicas = sorted({item.dp_rank for item in measured}) or [0]
+    layout: Layout, exchange: ExchangeModel, cost: Callable[[Pass], Cost], dp_ranks: Sequence[int] = (0,)
+) -> PipelineGraph:
+    """One step of ``layout`` with the given pass costs, for each of the replicas ``dp_ranks``."""
     orders = rank_orders(layout)
     draft, place = Draft(), {}
-    for dp_rank in replicas:
+    for dp_rank in dp_ranks:
         for stage, order in enumerate(orders):
             for item in passes_of(order, dp_rank, stage):
-                place[item] = draft.op(_op(item, layout, cost(item), measured.get(item)))
+                place[item] = draft.op(_op(item, layout, cost(item)))
         _order_edges(draft, place, orders, layout, dp_rank)
         found = exchanges(orders, layout, dp_rank, overlapped=exchange.overlapped)
         _exchange_edges(draft, place, found, layout, exchange)
-    label = f"step {step.step}" if step else "synthesised step"
-    graph = draft.build(step.step_ns if step else 0, GraphHealth(step_label=label))
-    return PassGraph(graph, tuple(place))
+    return PipelineGraph(draft.build("synthesised step"), tuple(place))
 
 
-def _op(item: Pass, layout: Layout, cost: Cost, span: Span | None) -> DraftOp:
+def pass_name(item: Pass, layout: Layout) -> str:
+    """Phase, micro-batch and, where a rank has several, chunk."""
     chunk = f" chunk {item.chunk}" if layout.vpp > 1 else ""
+    return f"{PHASE_WORDS[item.phase]} {item.microbatch}{chunk}"
+
+
+def _op(item: Pass, layout: Layout, cost: Cost) -> DraftOp:
     return DraftOp(
-        name=f"{PHASE_WORDS[item.phase]} {item.microbatch}{chunk}",
+        name=pass_name(item, layout),
         rank=item.dp_rank * layout.pp + item.stage,
         lane="passes",
         kind=OpKind.COMPUTE,
         duration_ns=cost.duration_ns,
-        start_ns=span.start_ns if span else -1,
-        end_ns=span.end_ns if span else -1,
         grade=cost.grade,
     )
 

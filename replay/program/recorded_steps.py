@@ -17,6 +17,9 @@ from replay.recording import PassKind, PipelineRecording
 _WARM_UP_FACTOR = 1.5  # a leading step this far above the median still compiles, allocates or connects
 
 
+PHASE_WORDS = {PassKind.FORWARD: "forward", PassKind.BACKWARD: "backward"}
+
+
 class Pass(NamedTuple):
     """One forward or backward of one micro-batch through one chunk."""
 
@@ -25,6 +28,20 @@ class Pass(NamedTuple):
     phase: PassKind
     chunk: int
     microbatch: int
+
+    @property
+    def op_type(self) -> str:
+        """Its type, by StragglerAnalysis' names."""
+        return f"{PHASE_WORDS[self.phase]}-compute"
+
+
+class OpKey(NamedTuple):
+    """The ``order``-th op of a type other than compute in the step of a worker."""
+
+    dp_rank: int
+    stage: int
+    op_type: str
+    order: int
 
 
 class Span(NamedTuple):
@@ -42,6 +59,7 @@ class RecordedStep:
     begin_ns: int
     step_ns: int
     passes: Mapping[Pass, Span]
+    others: Mapping[OpKey, Span]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,20 +115,18 @@ def recorded_steps(recording: PipelineRecording) -> RecordedSteps:
 
 
 def _step(recording: PipelineRecording, rows: Int64, chunk: Int64, microbatch: Int64) -> RecordedStep:
-    start, end = recording.start_ns[rows], recording.start_ns[rows] + recording.dur_ns[rows]
-    begin = int(start.min())
-    passes = {
-        Pass(
-            int(recording.dp_rank[row]),
-            int(recording.stage[row]),
-            PassKind(recording.kind[row]),
-            int(chunk[row]),
-            int(microbatch[row]),
-        ): Span(int(first) - begin, int(last) - begin)
-        for row, first, last in zip(rows, start, end, strict=True)
-        if recording.kind[row] in (PassKind.FORWARD, PassKind.BACKWARD)
-    }
-    return RecordedStep(int(recording.step[rows[0]]), begin, int(end.max()) - begin, passes)
+    begin = int(recording.start_ns[rows].min())
+    start, duration = recording.start_ns[rows] - begin, recording.dur_ns[rows]
+    passes: dict[Pass, Span] = {}
+    others: dict[OpKey, Span] = {}
+    for row, first, length in zip(rows.tolist(), start.tolist(), duration.tolist(), strict=True):
+        worker, phase = (int(recording.dp_rank[row]), int(recording.stage[row])), PassKind(recording.kind[row])
+        if phase in PHASE_WORDS:
+            passes[Pass(*worker, phase, int(chunk[row]), int(microbatch[row]))] = Span(first, first + length)
+        else:
+            others[OpKey(*worker, recording.names[row], int(recording.order[row]))] = Span(first, first + length)
+    step_ns = int((start + duration).max())
+    return RecordedStep(int(recording.step[rows[0]]), begin, step_ns, passes, others)
 
 
 def _labels(recording: PipelineRecording) -> tuple[Int64, Int64]:

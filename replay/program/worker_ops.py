@@ -15,19 +15,17 @@ A communication member is an arrival and a transfer (R3): transfer = end - lates
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import NamedTuple
 
-from replay.core.evidence import Grade
-from replay.graph.types import Graph, GraphHealth, OpKind, Rule
+from replay.graph.types import OpKind, Rule
 from replay.layout import Layout
 from replay.program.draft import Draft, DraftComm, DraftOp
 from replay.program.p2p import neighbour, passes_of
-from replay.program.passes import PHASE_WORDS, Cost
-from replay.program.recorded_steps import Pass, Span, rank_orders
+from replay.program.passes import Cost, pass_name
+from replay.program.pipeline_graph import PipelineGraph
+from replay.program.recorded_steps import PHASE_WORDS, OpKey, Pass, rank_orders
 from replay.recording import PassKind
 from replay.trace import CollectiveKind
 
@@ -47,24 +45,6 @@ COMMUNICATION = {
 GROUPS = {GATHER: "data parallel", SCATTER: "data parallel", EMBEDDING: "embedding", CLIP: "world"}
 
 
-class OpKey(NamedTuple):
-    """The ``order``-th op of a type in the step of a worker."""
-
-    dp_rank: int
-    stage: int
-    name: str
-    order: int
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerGraph:
-    """A graph whose op ``i`` is ``keys[i]``; ``passes`` tells which pass a compute op is."""
-
-    graph: Graph
-    keys: tuple[OpKey, ...]
-    passes: Mapping[int, Pass]
-
-
 @dataclass(frozen=True, slots=True)
 class WorkerSpec:
     """What to build: the layout, its replicas, how often each other op runs on a stage, and how long ops take."""
@@ -72,13 +52,10 @@ class WorkerSpec:
     layout: Layout
     dp_ranks: Sequence[int]
     counts: Mapping[tuple[int, str], int]  # (stage, op type) → ops a step
-    cost: Callable[[OpKey, Pass | None], Cost]
-    spans: Mapping[OpKey, Span] = field(default_factory=dict)  # measured, for comparison
-    step_ns: int = 0
-    label: str = "synthesised step"
+    cost: Callable[[Pass | OpKey], Cost]
 
 
-def worker_graph(spec: WorkerSpec) -> WorkerGraph:
+def worker_graph(spec: WorkerSpec) -> PipelineGraph:
     """The step of ``spec`` as a graph; order comes from the schedule alone."""
     writer = _Writer(spec)
     orders = rank_orders(spec.layout)
@@ -86,8 +63,7 @@ def worker_graph(spec: WorkerSpec) -> WorkerGraph:
         for stage, order in enumerate(orders):
             writer.worker(passes_of(order, dp_rank, stage))
     writer.rendezvous()
-    graph = writer.draft.build(spec.step_ns, GraphHealth(step_label=spec.label))
-    return WorkerGraph(graph, tuple(writer.keys), writer.passes)
+    return PipelineGraph(writer.draft.build("synthesised step"), tuple(writer.ops))
 
 
 @dataclass
@@ -96,9 +72,9 @@ class _Writer:
 
     spec: WorkerSpec
     draft: Draft = field(default_factory=Draft)
-    keys: list[OpKey] = field(default_factory=list)
-    passes: dict[int, Pass] = field(default_factory=dict)
-    groups: dict[tuple[object, ...], list[tuple[int, int]]] = field(default_factory=lambda: defaultdict(list))
+    ops: list[Pass | OpKey] = field(default_factory=list)
+    groups: dict[tuple[object, ...], list[tuple[int, int]]] = field(default_factory=dict)
+    matches: dict[tuple[object, ...], int] = field(default_factory=dict)
     streams: dict[tuple[int, int, str], int] = field(default_factory=dict)  # last op of a worker's stream
 
     def worker(self, order: Sequence[Pass]) -> None:
@@ -115,12 +91,7 @@ class _Writer:
 
     def _compute(self, order: Sequence[Pass]) -> dict[Pass, int]:
         """Passes in schedule order; the loss and neighbouring chunks of one rank hand over directly."""
-        seen: dict[PassKind, int] = defaultdict(int)
-        compute: dict[Pass, int] = {}
-        for item in order:
-            key = OpKey(item.dp_rank, item.stage, f"{PHASE_WORDS[item.phase]}-compute", seen[item.phase])
-            seen[item.phase] += 1
-            compute[item] = self._plain(key, item)
+        compute = {item: self._plain(item, pass_name(item, self.spec.layout)) for item in order}
         for before, after in pairwise(order):
             self.draft.edge(compute[before], compute[after], Rule.SCHEDULE)
         for item in order:
@@ -156,7 +127,7 @@ class _Writer:
             if producer is not None and producer.stage != item.stage:
                 key = OpKey(item.dp_rank, item.stage, f"{word}-recv", received)
                 arrival, transfer = self._member(key, ("p2p", item))
-                self._stream((item.dp_rank, item.stage, key.name), arrival, transfer)
+                self._stream((item.dp_rank, item.stage, key.op_type), arrival, transfer)
                 posted = same[k - 1] if k else _posted_ahead(item, order)
                 if posted is not None:
                     self.draft.edge(compute[posted], arrival, Rule.SCHEDULE)
@@ -165,14 +136,14 @@ class _Writer:
             if consumer is not None and consumer.stage != item.stage:
                 key = OpKey(item.dp_rank, item.stage, f"{word}-send", sent)
                 arrival, transfer = self._member(key, ("p2p", consumer))
-                self._stream((item.dp_rank, item.stage, key.name), arrival, transfer)
+                self._stream((item.dp_rank, item.stage, key.op_type), arrival, transfer)
                 self.draft.edge(compute[item], arrival, Rule.SCHEDULE)
                 sent += 1
 
     def _after(self, key: OpKey, last: int) -> int:
         """An op of the step's tail, after op ``last``; the op that the next one follows."""
-        if key.name not in COMMUNICATION:
-            op = self._plain(key, None)
+        if key.op_type not in COMMUNICATION:
+            op = self._plain(key, key.op_type)
             self.draft.edge(last, op, Rule.SCHEDULE)
             return op
         members = {
@@ -180,41 +151,25 @@ class _Writer:
             SCATTER: (SCATTER, key.stage, key.order),
             CLIP: (CLIP, key.order),
         }
-        arrival, transfer = self._member(key, members[key.name])
+        arrival, transfer = self._member(key, members[key.op_type])
         self.draft.edge(last, arrival, Rule.SCHEDULE)
         return transfer
 
-    def _plain(self, key: OpKey, item: Pass | None) -> int:
+    def _plain(self, op: Pass | OpKey, name: str) -> int:
         """An op that runs alone on its worker."""
-        cost, span = self.spec.cost(key, item), self.spec.spans.get(key, Span(-1, -1))
-        chunk = f" chunk {item.chunk}" if item and self.spec.layout.vpp > 1 else ""
-        name = f"{PHASE_WORDS[item.phase]} {item.microbatch}{chunk}" if item else key.name
-        op = self.draft.op(
-            DraftOp(name, self._rank(key), "compute", OpKind.COMPUTE, cost.duration_ns, *span, cost.grade)
-        )
-        self.keys.append(key)
-        if item:
-            self.passes[op] = item
-        return op
+        cost = self.spec.cost(op)
+        self.ops.append(op)
+        return self.draft.op(DraftOp(name, self._rank(op), "compute", OpKind.COMPUTE, cost.duration_ns, cost.grade))
 
     def _member(self, key: OpKey, members: tuple[object, ...]) -> tuple[int, int]:
         """Arrival and transfer of one member of the communication called ``members``."""
-        cost, span = self.spec.cost(key, None), self.spec.spans.get(key, Span(-1, -1))
-        kind = COMMUNICATION[key.name]
-        match = list(self.groups).index(members) if members in self.groups else len(self.groups)
-        row = self.draft.comm(DraftComm(kind, GROUPS.get(key.name, "pipeline"), match, size=-1))
-        rank, lane = self._rank(key), key.name
-        arrival = self.draft.op(
-            DraftOp(key.name, rank, lane, OpKind.ARRIVAL, 0, span.start_ns, span.start_ns, cost.grade, row)
-        )
-        transfer = self.draft.op(
-            DraftOp(
-                key.name, rank, lane, OpKind.TRANSFER, cost.duration_ns,
-                span.end_ns - cost.duration_ns if span.end_ns >= 0 else -1, span.end_ns, cost.grade, row,
-            )
-        )  # fmt: skip
-        self.keys += [key, key]
-        self.groups[members].append((arrival, transfer))
+        cost, name, rank = self.spec.cost(key), key.op_type, self._rank(key)
+        match = self.matches.setdefault(members, len(self.matches))
+        row = self.draft.comm(DraftComm(COMMUNICATION[name], GROUPS.get(name, "pipeline"), match, size=-1))
+        arrival = self.draft.op(DraftOp(name, rank, name, OpKind.ARRIVAL, 0, cost.grade, row))
+        transfer = self.draft.op(DraftOp(name, rank, name, OpKind.TRANSFER, cost.duration_ns, cost.grade, row))
+        self.ops += [key, key]
+        self.groups.setdefault(members, []).append((arrival, transfer))
         return arrival, transfer
 
     def _stream(self, stream: tuple[int, int, str], arrival: int, transfer: int) -> None:
@@ -223,8 +178,8 @@ class _Writer:
             self.draft.edge(self.streams[stream], arrival, Rule.STREAM_ORDER)
         self.streams[stream] = transfer
 
-    def _rank(self, key: OpKey) -> int:
-        return key.dp_rank * self.spec.layout.pp + key.stage
+    def _rank(self, op: Pass | OpKey) -> int:
+        return op.dp_rank * self.spec.layout.pp + op.stage
 
     def rendezvous(self) -> None:
         """No member's transfer starts before every member has arrived."""
