@@ -2,7 +2,8 @@
 
 Each member offers ``FORMAT: str``, ``sniff(head: bytes, path: Path) -> bool`` over the first decompressed bytes, and
 ``read(files: Sequence[SourceFile], options: ReadOptions) -> Trace | PipelineRecording``. A member with
-``GENERIC = True`` is asked last, so that a format which is a special case of it wins.
+``GENERIC = True`` is asked last, so that a format which is a special case of it wins. A member with ``COMPANIONS`` (a
+pattern of file names) leaves out other exports of the same job that lie beside its own files.
 """
 
 from __future__ import annotations
@@ -41,6 +42,8 @@ def read(sources: Sequence[Path], options: ReadOptions | None = None) -> Trace |
             unclaimed.append(file)
     if not claimed:
         raise _unknown(unclaimed, formats)
+    claimed, companions = _without_companions(claimed, formats)
+    unclaimed += companions
     if len(claimed) > 1:
         examples = ", ".join(f"{files[0].name} ({formats[name].FORMAT})" for name, files in claimed.items())
         raise TraceError(f"the inputs are of different formats: {examples}; give the files of one measurement")
@@ -58,6 +61,20 @@ def _formats() -> dict[str, ModuleType]:
 def _claim(file: SourceFile, formats: dict[str, ModuleType]) -> str:
     head = file.head()
     return next((name for name, module in formats.items() if module.sniff(head, Path(file.member or file.path))), "")
+
+
+def _without_companions(
+    claimed: dict[str, list[SourceFile]], formats: dict[str, ModuleType]
+) -> tuple[dict[str, list[SourceFile]], list[SourceFile]]:
+    """Claims without the companions of formats that have some, and those companions."""
+    kept, companions = dict(claimed), list[SourceFile]()
+    for owner in [name for name in claimed if hasattr(formats[name], "COMPANIONS")]:
+        folders = {file.path.parent for file in claimed[owner]}
+        for name in [name for name in kept if name != owner]:
+            beside = [f for f in kept[name] if f.path.parent in folders and formats[owner].COMPANIONS.match(f.name)]
+            companions += beside
+            kept[name] = [file for file in kept[name] if file not in beside]
+    return {name: files for name, files in kept.items() if files}, companions
 
 
 def _health_of(expansion: Expansion, unclaimed: Sequence[SourceFile]) -> Health:
