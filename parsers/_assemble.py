@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 
 import numpy as np
 
-from parsers._collectives import CommTable, find_collectives
+from parsers._collectives import find_collectives
+from parsers._comm_table import CommTable
+from parsers._coverage import coverage, unrecognised_communication
 from parsers._rows import CommInfo, Rows
-from replay.core.columns import Bool, Int64, Interner
+from parsers._times import Times, common_times
+from replay.core.columns import Int32, Int64, Interner
 from replay.trace import MISSING, Group, Health, Lane, Trace
 
-ABSOLUTE_NS = 10**17  # 1973; a smaller clock does not count from 1970
+_CARRIED = (
+    "correlation", "external_id", "sequence", "stream", "wait_on_record", "wait_on_stream", "nbytes", "graph_node",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,103 +38,62 @@ class RankRows:
 
 def assemble(parts: Sequence[RankRows], format_name: str) -> Trace:
     """A :class:`Trace` of all ranks; events sorted by (rank, start, -duration)."""
-    starts = [part.rows.start_ns + part.base_ns for part in parts]
-    epoch, warnings = _epoch(parts, starts)
-    start = np.concatenate(starts) - epoch
-    rank = np.repeat(np.array([p.rank for p in parts], dtype=np.int32), [len(s) for s in starts])
-    dur = _column(parts, "dur_ns")
-    clipped: dict[str, int] = {}
-    usable = _fix_negative(start, dur, clipped)
-    order = np.lexsort((-dur, start, rank))
-    order = order[usable[order]]
-    names, name = _merge_codes(parts, "name", "names")
-    shapes, shape = _merge_codes(parts, "shape", "shapes")
-    dtypes, dtype = _merge_codes(parts, "dtype", "dtypes")
-    lanes, lane = _merge_lanes(parts)
-    columns = {
-        column: _column(parts, column)[order]
-        for column in (
-            "correlation", "external_id", "sequence", "stream", "wait_on_record", "wait_on_stream", "nbytes",
-            "graph_node",
-        )
-    }  # fmt: skip
-    kind = _column(parts, "kind")[order].astype(np.int8)
-    comms = _merge_comms(parts, order)
-    table = CommTable(
-        kind=kind,
-        name=name[order],
-        names=names,
-        rank=rank[order],
-        lane=lane[order],
-        start_ns=start[order],
-        dur_ns=dur[order],
-        correlation=columns["correlation"],
-        shape=shape[order],
-        dtype=dtype[order],
-        shapes=shapes,
-        dtypes=dtypes,
-        comms=comms,
-        groups=_known_groups(parts),
-    )
+    times = common_times([p.rows for p in parts], [p.base_ns for p in parts])
+    rank = np.repeat(np.array([p.rank for p in parts], dtype=np.int32), [len(p.rows) for p in parts])
+    order = np.lexsort((-times.dur_ns, times.start_ns, rank))
+    order = order[times.usable[order]]
+    table = _table(parts, times, rank, order)
     found = find_collectives(table)
-    health = Health()
-    for part in parts:
-        health = health.merged(part.health)
-    dropped_negative = int((~usable).sum())
-    health = health.merged(
-        Health(
-            dropped={"end before the start of the file": dropped_negative} if dropped_negative else {},
-            clipped=clipped,
-            warnings=tuple(warnings),
-        )
-    ).merged(found.health)
+    warnings = unrecognised_communication(table, found.comm)
+    notes = [times.health, coverage(table), Health(inferred=found.inferred, warnings=warnings)]
     return Trace(
-        start_ns=start[order],
-        dur_ns=dur[order],
-        rank=rank[order],
-        lane=lane[order].astype(np.int32),
-        name=name[order].astype(np.int32),
-        kind=kind,
-        **columns,
+        start_ns=table.start_ns,
+        dur_ns=table.dur_ns,
+        rank=table.rank,
+        lane=table.lane.astype(np.int32),
+        name=table.name.astype(np.int32),
+        kind=table.kind,
+        **{column: _column(parts, column)[order] for column in _CARRIED},
         comm=found.comm,
-        shape=shape[order].astype(np.int32),
-        dtype=dtype[order].astype(np.int32),
-        names=names,
-        shapes=shapes,
-        dtypes=dtypes,
-        lanes=lanes,
+        shape=table.shape.astype(np.int32),
+        dtype=table.dtype.astype(np.int32),
+        names=table.names,
+        shapes=table.shapes,
+        dtypes=table.dtypes,
+        lanes=_merge_lanes(parts)[0],
         groups=found.groups,
         collectives=found.collectives,
         ranks=tuple(sorted({part.rank for part in parts})),
         world_size=max(part.world_size for part in parts),
         device=next((part.device for part in parts if part.device), ""),
-        epoch_ns=epoch,
+        epoch_ns=times.epoch_ns,
         format=format_name,
         files=tuple(part.file for part in parts),
-        health=health,
+        health=reduce(Health.merged, [*(part.health for part in parts), *notes]),
         metadata=parts[0].metadata,
     )
 
 
-def _epoch(parts: Sequence[RankRows], starts: Sequence[Int64]) -> tuple[int, list[str]]:
-    firsts = [int(s.min()) for s in starts if len(s)]
-    absolute = [first > ABSOLUTE_NS for first in firsts]
-    if all(absolute):
-        return min(firsts), []
-    if any(absolute):
-        return 0, ["some files have absolute times and others do not; their ranks cannot be put on one clock"]
-    return 0, []
-
-
-def _fix_negative(start: Int64, dur: Int64, clipped: dict[str, int]) -> Bool:
-    """Negative durations: those that end before everything began are lost ends, the others are rounding."""
-    negative = dur < 0
-    lost = negative & (start + dur < (start.min() if len(start) else 0))
-    rounded = negative & ~lost
-    if rounded.any():
-        clipped["negative duration set to 0"] = int(rounded.sum())
-    dur[negative] = 0
-    return ~lost
+def _table(parts: Sequence[RankRows], times: Times, rank: Int32, order: Int64) -> CommTable:
+    names, name = _merge_codes(parts, "name", "names")
+    shapes, shape = _merge_codes(parts, "shape", "shapes")
+    dtypes, dtype = _merge_codes(parts, "dtype", "dtypes")
+    return CommTable(
+        kind=_column(parts, "kind")[order].astype(np.int8),
+        name=name[order],
+        names=names,
+        rank=rank[order],
+        lane=_merge_lanes(parts)[1][order],
+        start_ns=times.start_ns[order],
+        dur_ns=times.dur_ns[order],
+        correlation=_column(parts, "correlation")[order],
+        shape=shape[order],
+        dtype=dtype[order],
+        shapes=shapes,
+        dtypes=dtypes,
+        comms=_merge_comms(parts, order),
+        groups=tuple(dict.fromkeys(group for part in parts for group in part.groups)),
+    )
 
 
 def _column(parts: Sequence[RankRows], name: str) -> Int64:
@@ -141,7 +106,7 @@ def _merge_codes(parts: Sequence[RankRows], column: str, table: str) -> tuple[tu
     interner = Interner()
     merged = []
     for part in parts:
-        lookup = np.array([interner.code(text) for text in getattr(part.rows, table)] + [MISSING], dtype=np.int64)
+        lookup = np.array([*map(interner.code, getattr(part.rows, table)), MISSING], dtype=np.int64)
         merged.append(lookup[getattr(part.rows, column)])
     return interner.names, np.concatenate(merged)
 
@@ -151,28 +116,21 @@ def _merge_lanes(parts: Sequence[RankRows]) -> tuple[tuple[Lane, ...], Int64]:
     merged = []
     for part in parts:
         own = [replace(lane, rank=part.rank) for lane in part.rows.lanes]
-        lookup = np.array([codes.setdefault(lane, len(codes)) for lane in own], dtype=np.int64)
-        merged.append(lookup[part.rows.lane] if own else part.rows.lane)
+        lookup = np.array([*(codes.setdefault(lane, len(codes)) for lane in own), MISSING], dtype=np.int64)
+        merged.append(lookup[part.rows.lane])
     return tuple(codes), np.concatenate(merged)
 
 
 def _merge_comms(parts: Sequence[RankRows], order: Int64) -> dict[int, CommInfo]:
     """Recorded communication metadata by row of the sorted trace."""
-    place = np.full(int(sum(len(part.rows.start_ns) for part in parts)), -1, dtype=np.int64)
+    place = np.full(sum(len(part.rows) for part in parts), MISSING, dtype=np.int64)
     place[order] = np.arange(len(order))
     merged: dict[int, CommInfo] = {}
     first = 0
     for part in parts:
         for row, info in part.rows.comms.items():
             at = int(place[first + row])
-            if at >= 0:
+            if at != MISSING:
                 merged[at] = info
-        first += len(part.rows.start_ns)
+        first += len(part.rows)
     return merged
-
-
-def _known_groups(parts: Sequence[RankRows]) -> tuple[Group, ...]:
-    groups: dict[Group, None] = {}
-    for part in parts:
-        groups.update(dict.fromkeys(part.groups))
-    return tuple(groups)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from replay.trace import EventKind
+import re
+
+from parsers._chrome_events import Event
+from replay.trace import MISSING, EventKind
 
 KIND_OF_CATEGORY: dict[str, EventKind] = {
     "cpu_op": EventKind.CPU_OP,
@@ -60,4 +63,20 @@ SKIPPED_PHASES: dict[str, str] = {
 }
 
 MODULE_PREFIX = "nn.Module: "
-NO_STREAM = frozenset({-1, 4294967295})
+NO_STREAM = (-1, 4294967295)  # "no stream", as int32 and as uint32
+ON_DEVICE = (EventKind.KERNEL, EventKind.MEMCPY, EventKind.MEMSET, EventKind.SYNC, EventKind.DEVICE_ANNOTATION)
+_RUNTIME_CALL = re.compile(r"(?:cuda|cu|hip)[A-Z]")
+
+
+def kind_without_category(event: Event) -> EventKind:
+    """Kind of an event that has no category: device rows name a stream, runtime calls a correlation."""
+    args = event.args
+    if args is None:
+        return EventKind.OTHER
+    name = str(event.name)
+    if _RUNTIME_CALL.match(name):
+        return EventKind.RUNTIME
+    if MISSING in (args.stream, args.correlation):
+        return EventKind.CPU_OP if args.dims else EventKind.OTHER
+    word = name[:6].lower()
+    return EventKind.MEMCPY if word == "memcpy" else EventKind.MEMSET if word == "memset" else EventKind.KERNEL

@@ -1,4 +1,8 @@
-"""Typed decoding of Chrome trace events, with event-by-event salvage of pieces that are not valid JSON."""
+"""Typed decoding of Chrome trace events, with event-by-event salvage of pieces that are not valid JSON.
+
+What is decoded does not depend on where the pieces are cut: a valid piece is a run of valid events, and an event whose
+end cannot be told yet is carried over to the next piece.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +13,9 @@ from typing import Any
 
 import msgspec
 
+from parsers._chrome_repair import REPAIRS
 from parsers._chrome_stream import ChromeStream
-
-Scalar = bool | int | float | str | None
+from parsers._numbers import Scalar
 
 
 class Args(msgspec.Struct, gc=False):
@@ -68,15 +72,13 @@ class Event(msgspec.Struct, gc=False):
 
 _LIST = msgspec.json.Decoder(list[Event])
 _ONE = msgspec.json.Decoder(Event)
-_BOUNDARY = re.compile(rb'\}\s*,?\s*(?=\{\s*")')
-_LIST_END = re.compile(rb'\}\s*\]\s*(?=,\s*"|\}|\Z)')
-_NON_FINITE = re.compile(rb"([:\[,]\s*)[-+]?(?:nan|inf(?:inity)?)(?=\s*[,}\]])", re.IGNORECASE)
-_TRAILING_COMMA = re.compile(rb",(?=\s*[}\]])")
-_MISSING_COMMA = re.compile(rb'(["\d}\]])(\s*)(?="[\w .%()/]+"\s*:)')
-_NAME = re.compile(rb'("name"\s*:\s*")(.*?)("\s*(?:,\s*"(?:ph|cat|pid|tid|ts|dur|args|id|bp|s)"\s*:|\}))', re.DOTALL)
-_STRAY_QUOTE = re.compile(rb'(?<!\\)"')
-_BAD_ESCAPE = re.compile(rb'\\(?!["\\/bfnrt]|u[0-9a-fA-F]{4})')
-_CONTROL = re.compile(rb"[\x00-\x1f]")
+_UNDECODABLE = (msgspec.DecodeError, UnicodeDecodeError)
+_BOUNDARY = re.compile(rb'\}[\s,]*(?=\{\s*")')
+_LIST_END = re.compile(rb'\}[\s,]*\]\s*(?=,\s*"|\}|\Z)')
+_BEGINS_EVENT = re.compile(rb'\{[^{}]*"ph"\s*:')
+_BETWEEN = b" \t\r\n,"
+_TAIL_LIMIT_BYTES = 64 << 20
+_EVENT_LIMIT_BYTES = 1 << 16  # an event that is not complete after that many bytes is damaged
 
 
 class Losses:
@@ -87,85 +89,96 @@ class Losses:
         self.dropped: Counter[str] = Counter()
         self.repaired: Counter[str] = Counter()
 
+    def drop(self, reason: str) -> None:
+        """Count one record that could not be used."""
+        self.seen += 1
+        self.dropped[reason] += 1
+
 
 def events(stream: ChromeStream, losses: Losses) -> Iterator[list[Event]]:
-    """Decoded events of a stream, one list a piece; fills ``stream.tail``."""
+    """Decoded events of a stream, one list a piece; fills ``stream.tail`` and ``stream.cut_short``."""
     carry = b""
+    tail: list[bytes] = []
     for piece in stream.pieces():
-        if stream.tail:
-            stream.tail += piece
+        if tail:
+            if sum(map(len, tail)) < _TAIL_LIMIT_BYTES:
+                tail.append(piece)
             continue
-        text = carry + piece
+        text = (carry + piece).strip(_BETWEEN)
         carry = b""
         try:
-            batch = _LIST.decode(b"[" + text.strip().removesuffix(b",") + b"]")
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            batch, carry, stream.tail = salvage(text, losses)
+            batch = _LIST.decode(b"[" + text + b"]")
+        except _UNDECODABLE:
+            batch, carry, after = _salvage(text, losses)
+            tail += [after] if after else []
         losses.seen += len(batch)
         yield batch
-    if carry.strip(b" \t\r\n,]}"):
-        losses.seen += 1
-        losses.dropped["cut off in the middle of an event"] += 1
-    if not stream.tail:
-        stream.cut_short = True
+    if carry:
+        losses.drop("cut off in the middle of an event")
+    stream.tail = b"".join(tail)
+    stream.cut_short |= bool(carry) or not (tail or stream.is_list)
 
 
-def salvage(text: bytes, losses: Losses) -> tuple[list[Event], bytes, bytes]:
-    """(events, unfinished end, text after the list) of a piece that is not a run of valid events."""
+def _salvage(text: bytes, losses: Losses) -> tuple[list[Event], bytes, bytes]:
+    """(events, unfinished end, text from the list's end on) of a piece that is not a run of valid events."""
     batch: list[Event] = []
     start = 0
-    for end in [match.end() for match in _BOUNDARY.finditer(text)] + [len(text)]:
-        segment = text[start:end]
+    cuts = [found.end() for found in _BOUNDARY.finditer(text)]
+    for cut in [*cuts, len(text)]:
+        segment = text[start:cut]
         event = _decode_one(segment, losses)
-        if event is None:
-            closing, after = _list_end(segment, losses)
-            if after:
-                return [*batch, *closing], b"", after + text[end:]
-            if end == len(text):
-                return batch, segment, b""
-            if _open_brackets(segment) > 0 and end - start < 1 << 16:
-                continue
-            losses.seen += 1
-            losses.dropped["damaged event"] += 1
-        else:
+        if event is not None:
             batch.append(event)
-        start = end
+            if cut < len(text) and not segment.rstrip().endswith(b","):
+                losses.repaired["missing commas added"] += 1
+            start = cut
+            continue
+        closing, after = _list_end(segment, losses)
+        if after:
+            return [*batch, *closing], b"", after + text[cut:]
+        if cut == len(text):
+            return batch, segment, b""
+        if _may_go_on(segment) and not _BEGINS_EVENT.match(text, cut):
+            continue
+        losses.drop("damaged event")
+        start = cut
     return batch, b"", b""
+
+
+def _may_go_on(segment: bytes) -> bool:
+    """True where a boundary inside nested objects may have cut an event short."""
+    return segment.count(b"{") > segment.count(b"}") and len(segment) < _EVENT_LIMIT_BYTES
 
 
 def _list_end(segment: bytes, losses: Losses) -> tuple[list[Event], bytes]:
     """The last event and the text from the list's ``]`` on, where the list ends inside ``segment``."""
-    if segment.lstrip().startswith(b"]"):
-        return [], segment.lstrip()
-    for match in _LIST_END.finditer(segment):
-        event = _decode_one(segment[: match.start() + 1], losses)
+    if segment.startswith(b"]"):
+        return [], segment
+    for found in _LIST_END.finditer(segment):
+        event = _decode_one(segment[: found.start() + 1], losses)
         if event is not None:
-            return [event], segment[match.start() + 1 :].lstrip()
+            return [event], segment[found.start() + 1 :].lstrip(_BETWEEN)
     return [], b""
 
 
-def _open_brackets(segment: bytes) -> int:
-    return segment.count(b"{") - segment.count(b"}")
-
-
 def _decode_one(segment: bytes, losses: Losses) -> Event | None:
-    text = segment.strip().removesuffix(b",").rstrip()
+    """One event, repaired where that is needed and possible."""
+    text = segment.strip(_BETWEEN)
     try:
         return _ONE.decode(text)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        pass
-    if not (text.startswith(b"{") and text.endswith(b"}")):
-        return None
+    except _UNDECODABLE:
+        if not (text.startswith(b"{") and text.endswith(b"}")):
+            return None
     done: list[str] = []
-    for what, repair in _REPAIRS:
-        fixed = repair(text)
-        if fixed == text:
+    for what, repair in REPAIRS:
+        repaired = repair(text)
+        if repaired == text:
             continue
-        text = fixed
+        text = repaired
         done.append(what)
         try:
             event = _ONE.decode(text)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except _UNDECODABLE:
             continue
         losses.repaired.update(done)
         return event
@@ -173,22 +186,17 @@ def _decode_one(segment: bytes, losses: Losses) -> Event | None:
 
 
 def _decode_loosely(text: bytes, losses: Losses) -> Event | None:
-    """An event whose fields have unexpected types: fields that do not fit are left out."""
+    """An event whose fields have unexpected types: those fields are left out."""
     try:
         raw: Any = msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return None
-    if not isinstance(raw, dict):
-        return None
-    args = raw.get("args")
-    if isinstance(args, dict):
-        raw["args"] = {key: value for key, value in args.items() if _fits(Args, key, value)}
-    else:
-        raw.pop("args", None)
-    kept = {key: value for key, value in raw.items() if key == "args" or _fits(Event, key, value)}
-    try:
+        if not isinstance(raw, dict):
+            return None
+        args = raw.pop("args", None)
+        kept = {key: value for key, value in raw.items() if _fits(Event, key, value)}
+        if isinstance(args, dict):
+            kept["args"] = {key: value for key, value in args.items() if _fits(Args, key, value)}
         event = _ONE.decode(msgspec.json.encode(kept))
-    except msgspec.DecodeError:
+    except _UNDECODABLE:
         return None
     losses.repaired["fields of unexpected type left out"] += 1
     return event
@@ -197,21 +205,6 @@ def _decode_loosely(text: bytes, losses: Losses) -> Event | None:
 def _fits(kind: type[msgspec.Struct], key: str, value: object) -> bool:
     try:
         msgspec.json.decode(msgspec.json.encode({key: value}), type=kind)
-    except msgspec.DecodeError:
+    except _UNDECODABLE:
         return False
     return True
-
-
-def _escape_names(text: bytes) -> bytes:
-    return _NAME.sub(lambda m: m[1] + _STRAY_QUOTE.sub(rb'\\"', m[2]) + m[3], text)
-
-
-_REPAIRS = (
-    ("control characters removed", lambda text: _CONTROL.sub(b" ", text)),
-    ("invalid UTF-8 replaced", lambda text: text.decode("utf-8", "replace").encode()),
-    ("non-finite numbers taken as missing", lambda text: _NON_FINITE.sub(rb"\1null", text)),
-    ("trailing commas removed", lambda text: _TRAILING_COMMA.sub(b"", text)),
-    ("bad escapes escaped", lambda text: _BAD_ESCAPE.sub(rb"\\\\", text)),
-    ("missing commas added", lambda text: _MISSING_COMMA.sub(rb"\1,\2", text)),
-    ("stray quotes in names escaped", _escape_names),
-)

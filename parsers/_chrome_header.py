@@ -1,22 +1,24 @@
-"""What a Kineto file says outside of its events: rank, groups, device, clock base, versions."""
+"""What a Kineto file says outside of its events: rank, groups, device, clock base, versions.
+
+Kineto pastes these keys together as text, so the whole need not be valid JSON (unescaped log lines); each key is found
+and decoded by itself. It may stand before or after the events.
+"""
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass, field
-from typing import Any
-
-import msgspec
 
 from parsers._chrome_stream import ChromeStream
 from parsers._comm_info import int_list
 from replay.trace import MISSING, Group
 
-_BASE = re.compile(rb'"baseTimeNanoseconds"\s*:\s*"?(-?\d+)')
 _SHOWN = (
     "cuda_runtime_version", "cuda_driver_version", "cupti_version", "hip_runtime_version", "hip_driver_version",
     "roctracer_version", "record_shapes", "profile_memory", "with_stack", "with_flops", "with_modules",
 )  # fmt: skip  # user, host and job names are left out on purpose
+_DECODER = json.JSONDecoder()
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,31 +35,31 @@ class Header:
 
 def read_header(stream: ChromeStream) -> Header:
     """Header of a stream whose pieces have all been read."""
-    base = _BASE.search(stream.head) or _BASE.search(stream.tail)
-    top = _top_level(stream)
-    distributed = top.get("distributedInfo")
+    if stream.is_list:
+        return Header()
+    text = stream.head.decode("utf-8", "replace") + "\n" + stream.tail.decode("utf-8", "replace")
+    distributed = _value(text, "distributedInfo")
     distributed = distributed if isinstance(distributed, dict) else {}
     return Header(
         rank=_int(distributed.get("rank")),
         world_size=_int(distributed.get("world_size")),
-        base_ns=int(base[1]) if base else 0,
+        base_ns=max(0, _int(_value(text, "baseTimeNanoseconds"))),
         groups=_groups(distributed.get("pg_config")),
-        device=_device(top.get("deviceProperties")),
-        metadata=_metadata(top, distributed),
+        device=_device(_value(text, "deviceProperties")),
+        metadata=_metadata(text, distributed),
     )
 
 
-def _top_level(stream: ChromeStream) -> dict[str, Any]:
-    if stream.is_list:
-        return {}
-    for text in (stream.head + (stream.tail or b"]}"), stream.head + b"]}", b"{" + stream.tail.lstrip(b"], \r\n\t")):
-        try:
-            top = msgspec.json.decode(text)
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            continue
-        if isinstance(top, dict):
-            return top
-    return {}
+def _value(text: str, key: str) -> object:
+    """Value of a key anywhere in ``text``, ``None`` where it is absent or damaged."""
+    found = re.search(rf'"{key}"\s*:\s*', text)
+    if found is None:
+        return None
+    try:
+        value: object = _DECODER.raw_decode(text, found.end())[0]
+    except ValueError:
+        return None
+    return value
 
 
 def _groups(config: object) -> tuple[Group, ...]:
@@ -65,11 +67,11 @@ def _groups(config: object) -> tuple[Group, ...]:
     for entry in config if isinstance(config, list) else []:
         if not isinstance(entry, dict) or "pg_name" not in entry:
             continue
-        ranks = entry.get("ranks")
-        members = tuple(ranks) if isinstance(ranks, list) else int_list(str(ranks or "")) or ()
+        listed = entry.get("ranks")
+        ranks = tuple(map(_int, listed)) if isinstance(listed, list) else int_list(str(listed or "")) or ()
         size = _int(entry.get("pg_size"))
         description = str(entry.get("pg_desc", ""))
-        groups.append(Group(str(entry["pg_name"]), description, members, size if size > 0 else len(members) or MISSING))
+        groups.append(Group(str(entry["pg_name"]), description, ranks, size if size > 0 else len(ranks) or MISSING))
     return tuple(groups)
 
 
@@ -80,14 +82,14 @@ def _device(properties: object) -> str:
     return ""
 
 
-def _metadata(top: dict[str, Any], distributed: dict[str, Any]) -> dict[str, str]:
-    shown = {key: str(top[key]) for key in _SHOWN if key in top}
-    shown |= {key: str(distributed[key]) for key in ("backend", "nccl_version") if key in distributed}
-    return shown
+def _metadata(text: str, distributed: dict[str, object]) -> dict[str, str]:
+    shown = {key: value for key in _SHOWN if (value := _value(text, key)) is not None}
+    shown |= {key: distributed[key] for key in ("backend", "nccl_version") if key in distributed}
+    return {key: str(value) for key, value in shown.items()}
 
 
 def _int(value: object) -> int:
     try:
         return int(value)  # type: ignore[call-overload, no-any-return]
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return MISSING

@@ -17,7 +17,8 @@ PIECE_BYTES = 2 << 20
 HEAD_LIMIT_BYTES = 64 << 20
 _LIST_KEY = re.compile(rb'"traceEvents"\s*:\s*\[')
 _BARE_LIST = re.compile(rb"\s*(?:\xef\xbb\xbf)?\s*\[")
-_ENDS_EVENT = re.compile(rb"\}\s*,?\s*\Z")
+_ENDS_EVENT = re.compile(rb"\}[\s,]*\Z")
+_BEGINS_EVENT = re.compile(rb'\{\s*"')
 _BLANK_LIMIT = 256
 
 
@@ -77,6 +78,6 @@ def last_boundary(buffer: bytes | bytearray) -> int:
     """Offset of the last ``{`` that begins an event after another one, 0 where there is none."""
     at = len(buffer)
     while (at := buffer.rfind(b"{", 0, at)) > 0:
-        if _ENDS_EVENT.search(buffer, max(0, at - _BLANK_LIMIT), at):
+        if _BEGINS_EVENT.match(buffer, at) and _ENDS_EVENT.search(buffer, max(0, at - _BLANK_LIMIT), at):
             return at
     return 0

@@ -6,7 +6,8 @@ import re
 
 import msgspec
 
-from parsers._chrome_events import Args, Scalar
+from parsers._chrome_events import Args
+from parsers._numbers import Scalar
 from parsers._rows import CommInfo
 from replay.trace import MISSING
 

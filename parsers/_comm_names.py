@@ -1,4 +1,4 @@
-"""Names of communication: kernels and host ops of NCCL, RCCL, HCCL, Gloo, DeepEP, NVSHMEM; dtype sizes."""
+"""Names of communication: device kernels, host ops and element types. One table each; nothing else knows a name."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 
 from replay.trace import CollectiveKind as K
 
-# Word inside a normalised name (lower case, no separators) → kind; the first match wins.
+# Word inside a name without separators, lower case -> kind; the first that is found wins.
 _WORDS: tuple[tuple[str, K], ...] = (
     ("allreduce", K.ALL_REDUCE),
     ("reducescatter", K.REDUCE_SCATTER),
@@ -22,20 +22,35 @@ _WORDS: tuple[tuple[str, K], ...] = (
     ("send", K.SEND),
     ("recv", K.RECV),
 )
-_LIBRARY_KERNEL = re.compile(r"(?:\bm?(?:nccl|rccl|mscclKernel|hccl))|^hcom_|ncclDevKernel|ncclKernel", re.IGNORECASE)
+
+# Expert dispatchers (DeepEP and its builds): a namespace, then the word that tells; the layout kernels only count.
 _EXPERT_KERNEL = re.compile(
-    r"(?:deep_?ep|dpsk::ep|\bep)::.*?(?P<what>notify|dispatch|combine)|"
-    r"\b(?:internode|intranode|internode_ll)::.*?(?P<what2>notify|dispatch|combine)",
+    r"(?:deep_?ep|dpsk::ep|\bep|\binter_?node(?:_ll)?|\bintra_?node)::\w*?(?:::\w+?)*?"
+    r"(?P<word>notify|dispatch|combine)",
     re.IGNORECASE,
 )
-_NVSHMEM = re.compile(r"nvshmem|rocshmem", re.IGNORECASE)
-_HOST_OP = re.compile(r"^(?:c10d::|nccl:|gloo:|hccl:|rccl:|ucc:|mpi:|_c10d_functional::)", re.IGNORECASE)
+_EXPERT_LAYOUT = re.compile(r"get_dispatch_layout|layout::", re.IGNORECASE)
+
+# Collectives written by others; the kind is told by _WORDS where the third column is None.
+_DEVICE_KERNELS: tuple[tuple[str, re.Pattern[str], K | None], ...] = (
+    ("NCCL, RCCL, HCCL", re.compile(r"\b(?:nccl|rccl|hccl|hcom_)", re.IGNORECASE), None),
+    ("MSCCL", re.compile(r"\bmscclKernel|\bmscclpp::", re.IGNORECASE), None),
+    ("NVSHMEM", re.compile(r"(?:nv|roc)shmem", re.IGNORECASE), None),
+    ("vLLM, AITER", re.compile(r"\bcross_device_reduce"), K.ALL_REDUCE),
+    ("symmetric memory", re.compile(r"\b(?:one_shot|two_shot|multimem)_(?:all|reduce)_"), None),
+    ("TensorRT-LLM, FlashInfer", re.compile(r"\ballreduce_fusion_kernel|::ar_fusion::"), K.ALL_REDUCE),
+)
+
+_HOST_OP = re.compile(r"(?:c10d::|nccl:|gloo:|hccl:|rccl:|ucc:|mpi:|_c10d_functional::)", re.IGNORECASE)
+_HOST_TRANSFER = re.compile(r"(?:gloo|ucc|mpi):", re.IGNORECASE)
+_DEVICE_ENQUEUE = re.compile(r"(?:nccl|rccl|hccl):", re.IGNORECASE)
+_PEER = re.compile(r":(?:send \d+->|recv \d+<-)(\d+)")
 _SUSPECT = re.compile(
-    r"nccl|rccl|hccl|all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|all2all|a2a|send_?recv|nvshmem|rocshmem|"
-    r"(?:^|::|_)dispatch|(?:^|::|_)combine|cross_device_reduce|one_?shot|two_?shot|multimem",
+    r"nccl|rccl|hccl|all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|all2all|\ba2a|_a2a|send_?recv|shmem|"
+    r"userbuffers|(?:^|::|\s|_)(?:dispatch|combine)(?=[<(_]|$)|cross_device|one_?shot|two_?shot|multimem",
     re.IGNORECASE,
 )
-_NOT_TRANSFERS = frozenset({"wait", "init", "monitored_barrier", "coalesced", "end_coalesced", "start_coalesced"})
+_NOT_TRANSFERS = frozenset({"wait", "init", "coalesced", "start_coalesced", "end_coalesced", "pg_start", "pg_end"})
 
 DTYPE_NBYTES: dict[str, int] = {
     "float8_e4m3fn": 1, "float8_e5m2": 1, "float8_e4m3fnuz": 1, "float8_e5m2fnuz": 1, "float8_e8m0fnu": 1,
@@ -67,19 +82,34 @@ def kind_of_kernel(name: str) -> K | None:
     """Kind of a device communication kernel by its name, ``None`` where it is not one."""
     expert = _EXPERT_KERNEL.search(name)
     if expert:
-        return K[(expert["what"] or expert["what2"]).upper()]
-    if _LIBRARY_KERNEL.search(name):
-        return kind_of_name(name.split("(", 1)[0])
-    if _NVSHMEM.search(name):
-        return kind_of_name(name.split("(", 1)[0].split("<", 1)[0])
+        return None if _EXPERT_LAYOUT.search(name) else K[expert["word"].upper()]
+    for _, pattern, kind in _DEVICE_KERNELS:
+        if pattern.search(name):
+            return kind_of_name(re.split(r"[(<]", name, maxsplit=1)[0]) if kind is None else kind
     return None
 
 
 def is_comm_host_op(name: str) -> bool:
-    """True for host ranges that wrap one communication call (c10d::allreduce_, nccl:all_reduce, gloo:…)."""
+    """True for host ranges that wrap one communication call (record_param_comms, c10d::…, nccl:…, gloo:…)."""
     return name == "record_param_comms" or bool(_HOST_OP.match(name))
+
+
+def is_host_transfer(name: str) -> bool:
+    """True for ranges in which the host itself moves the data."""
+    return bool(_HOST_TRANSFER.match(name))
+
+
+def is_device_enqueue(name: str) -> bool:
+    """True for ranges that only enqueue a device collective."""
+    return bool(_DEVICE_ENQUEUE.match(name))
+
+
+def peer_in_group(name: str) -> int:
+    """Peer of ``nccl:send 2->3`` or ``nccl:recv 3<-2``, counted inside its group; -1 for other names."""
+    found = _PEER.search(name)
+    return int(found[1]) if found else -1
 
 
 def looks_like_communication(name: str) -> bool:
     """True where a kernel's name suggests communication, recognised or not."""
-    return bool(_SUSPECT.search(name))
+    return bool(_SUSPECT.search(name)) and not _EXPERT_LAYOUT.search(name)

@@ -1,4 +1,4 @@
-"""Exact decimal microseconds to integer nanoseconds, from the text itself: a float64 cannot hold 17 digits."""
+"""Exact numbers from JSON text: decimal microseconds to integer nanoseconds, never by way of a float64 (17 digits)."""
 
 from __future__ import annotations
 
@@ -9,89 +9,123 @@ import numpy.typing as npt
 
 from replay.core.columns import Bool, Int64
 from replay.core.jit import kernel
+from replay.trace import MISSING
 
-NS_DIGITS = 3  # decimals of a microsecond that are whole nanoseconds
-MAX_EXPONENT = 40
+Scalar = bool | int | float | str | None
+INT64_MAX = 2**63 - 1
+_LIMIT = INT64_MAX // 10 - 1  # one more digit may not fit
+_NEWLINE, _SPACE, _QUOTE, _PLUS, _MINUS, _POINT, _ZERO, _NINE = (ord(c) for c in '\n "+-.09')
+_EXPONENT_MARKS = (ord("e"), ord("E"))
+_MAX_EXPONENT = 1000
 
 
 def us_to_ns(texts: Sequence[bytes | memoryview]) -> tuple[Int64, Bool]:
-    """(nanoseconds, valid) of decimal microseconds given as JSON numbers or strings of them.
+    """(nanoseconds, valid) of decimal microseconds given as JSON numbers or as strings of them.
 
-    Digits beyond the nanosecond are rounded half up (away from zero); empty, malformed and out-of-range texts are
-    invalid and 0.
+    Rounded half up in magnitude beyond the nanosecond. Empty, malformed and out-of-range texts are 0 and invalid.
     """
     joined = b"\n".join(texts) + b"\n" if texts else b""
     return _parse(np.frombuffer(joined, dtype=np.uint8), len(texts))
 
 
+def ns_text(ns: int) -> bytes:
+    """Nanoseconds as exact decimal microseconds."""
+    sign, ns = ("-", -ns) if ns < 0 else ("", ns)
+    return f"{sign}{ns // 1000}.{ns % 1000:03d}".encode()
+
+
+def integer(value: Scalar) -> int:
+    """A JSON scalar as an int64, ``MISSING`` where it is none."""
+    if isinstance(value, str):
+        try:
+            value = int(value)
+        except ValueError:
+            return MISSING
+    if value is None or isinstance(value, bool) or not -INT64_MAX <= value <= INT64_MAX:
+        return MISSING
+    return int(value)
+
+
+def integers(values: Sequence[Scalar]) -> Int64:
+    """A column of :func:`integer`."""
+    try:
+        column = np.array(values)
+    except (ValueError, OverflowError):
+        column = np.zeros(0)
+    if column.dtype == np.int64:
+        return column
+    return np.array([integer(value) for value in values], dtype=np.int64)
+
+
 @kernel
-def _parse(text: npt.NDArray[np.uint8], count: int) -> tuple[Int64, Bool]:  # noqa: C901, PLR0912, PLR0915 - one state machine
+def _parse(text: npt.NDArray[np.uint8], count: int) -> tuple[Int64, Bool]:
     values = np.zeros(count, dtype=np.int64)
     valid = np.zeros(count, dtype=np.bool_)
-    limit = np.int64(922337203685477579)  # a digit more may overflow int64
-    at = 0
+    begin = 0
     for row in range(count):
-        value = np.int64(0)
-        digits = 0
-        decimals = 0  # decimals taken into value
-        after_point = False
-        round_up = False
-        rounding_seen = False
-        negative = False
-        bad = False
-        exponent = 0
-        exponent_sign = 1
-        in_exponent = False
-        begin = at
-        while text[at] != 10:
-            c = text[at]
-            if 48 <= c <= 57:
-                d = np.int64(c - 48)
-                if in_exponent:
-                    exponent = min(exponent * 10 + d, 1000)
-                elif value >= limit:
-                    if after_point:
-                        if not rounding_seen:
-                            rounding_seen = True
-                            round_up = d >= 5
-                    else:
-                        bad = True
-                else:
-                    value = value * 10 + d
-                    digits += 1
-                    if after_point:
-                        decimals += 1
-            elif c == 46 and not after_point and not in_exponent:
-                after_point = True
-            elif c == 45:
-                if in_exponent and (text[at - 1] == 101 or text[at - 1] == 69):
-                    exponent_sign = -1
-                elif digits == 0 and not negative and not after_point:
-                    negative = True
-                else:
-                    bad = True
-            elif c == 43:
-                bad = bad or not (at == begin or text[at - 1] == 101 or text[at - 1] == 69 or text[at - 1] == 34)
-            elif (c == 101 or c == 69) and digits > 0 and not in_exponent:
-                in_exponent = True
-            elif c != 34 and c != 32 and c != 9:
-                bad = True
-            at += 1
-        at += 1
-        shift = 3 - decimals + exponent_sign * exponent
-        while shift > 0 and not bad and value != 0:
-            if value >= limit:
-                bad = True
-            value *= 10
-            shift -= 1
-        while shift < 0 and value != 0:
-            round_up = value % 10 >= 5
-            value //= 10
-            shift += 1
-        if digits == 0 or bad:
-            continue
-        if round_up:
-            value += 1
-        values[row] = -value if negative else value
-        valid[row] = True
+        end = begin
+        while text[end] != _NEWLINE:
+            end += 1
+        first, last = begin, end
+        while first < last and text[first] in (_SPACE, _QUOTE, _PLUS):
+            first += 1
+        while first < last and text[last - 1] in (_SPACE, _QUOTE):
+            last -= 1
+        values[row], valid[row] = _nanoseconds(text, first, last)
+        begin = end + 1
     return values, valid
+
+
+@kernel
+def _nanoseconds(text: npt.NDArray[np.uint8], at: int, end: int) -> tuple[int, bool]:
+    negative = at < end and text[at] == _MINUS
+    at += negative
+    value, shift, digits = 0, 3, 0  # the result is value · 10^shift
+    after_point = dropped = half = False
+    while at < end and (text[at] == _POINT or _ZERO <= text[at] <= _NINE):
+        if text[at] == _POINT:
+            if after_point:
+                return 0, False
+            after_point = True
+        elif value > _LIMIT:
+            half = half if dropped else text[at] - _ZERO >= 5
+            dropped = True
+            shift += not after_point
+        else:
+            value = value * 10 + int(text[at] - _ZERO)
+            digits += 1
+            shift -= after_point
+        at += 1
+    exponent, complete = _exponent(text, at, end)
+    if digits == 0 or not complete:
+        return 0, False
+    shift += exponent
+    while shift > 0 and value > 0:
+        if value > _LIMIT:
+            return 0, False
+        value *= 10
+        shift -= 1
+    while shift < 0 and value > 0:
+        half = value % 10 >= 5
+        value //= 10
+        shift += 1
+    value += half
+    return -value if negative else value, True
+
+
+@kernel
+def _exponent(text: npt.NDArray[np.uint8], at: int, end: int) -> tuple[int, bool]:
+    """Value of an exponent that ends the number; (0, True) where there is none."""
+    if at == end:
+        return 0, True
+    if text[at] not in _EXPONENT_MARKS:
+        return 0, False
+    at += 1
+    negative = at < end and text[at] == _MINUS
+    at += at < end and text[at] in (_PLUS, _MINUS)
+    value = 0
+    first = at
+    while at < end and _ZERO <= text[at] <= _NINE:
+        value = min(value * 10 + int(text[at] - _ZERO), _MAX_EXPONENT)
+        at += 1
+    return -value if negative else value, at == end and at > first

@@ -30,7 +30,7 @@ class CommInfo:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Columns of length n of one file; times are ns since ``base_ns``, codes refer to the tables beside them."""
+    """Columns of length n of one file, times in ns as the file counts them; codes refer to the tables beside them."""
 
     start_ns: Int64
     dur_ns: Int64
@@ -51,7 +51,10 @@ class Rows:
     shapes: tuple[str, ...]
     dtypes: tuple[str, ...]
     lanes: tuple[Lane, ...]
-    comms: dict[int, CommInfo]  # row → metadata
+    comms: dict[int, CommInfo]  # row -> metadata recorded on it
+
+    def __len__(self) -> int:
+        return len(self.start_ns)
 
 
 COLUMNS = (

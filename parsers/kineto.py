@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,9 @@ from parsers._chrome_events import Losses, events
 from parsers._chrome_header import Header, read_header
 from parsers._chrome_rows import ChromeRows
 from parsers._chrome_stream import PIECE_BYTES, ChromeStream
+from parsers._ranks import FileFacts, number_ranks
+from parsers._rows import Rows
+from parsers._times import ABSOLUTE_NS
 from parsers.source import SourceFile
 from replay.core.errors import TraceError
 from replay.trace import Health, Trace
@@ -20,9 +24,18 @@ if TYPE_CHECKING:
     from parsers import ReadOptions
 
 FORMAT = "kineto"
-GENERIC = True
-_RANK_IN_NAME = re.compile(r"(?:rank|worker)[-_]?(\d+)", re.IGNORECASE)
-_SNIFF = re.compile(rb'"traceEvents"\s*:|^\s*\{\s*"schemaVersion"\s*:\s*1\s*,|^\s*\[\s*\{[^\[\]]{0,4096}?"ph"\s*:')
+GENERIC = True  # a Chrome trace of a more special kind belongs to its own parser
+_SNIFF = re.compile(
+    rb'"traceEvents"\s*:|^\s*\{\s*"schemaVersion"\s*:\s*1\s*,|"distributedInfo"\s*:|^\s*\[\s*\{[^\[\]]{0,4096}?"ph"\s*:'
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _FileContent:
+    file: str
+    rows: Rows
+    header: Header
+    health: Health
 
 
 def sniff(head: bytes, path: Path) -> bool:
@@ -31,57 +44,53 @@ def sniff(head: bytes, path: Path) -> bool:
 
 
 def read(files: Sequence[SourceFile], options: ReadOptions, piece_bytes: int = PIECE_BYTES) -> Trace:
-    """All files as one trace; raises :class:`TraceError` where a file holds no event with a duration."""
-    parts = [_read_file(file, order, options, piece_bytes) for order, file in enumerate(files)]
-    _check_ranks(parts)
-    return assemble(parts, FORMAT)
+    """All files as one trace; raises :class:`TraceError` where a file holds no event with a time and a duration."""
+    contents = [_read_file(file, options, piece_bytes) for file in files]
+    ranks, warnings = number_ranks([_facts(content) for content in contents])
+    parts = [_part(content, rank) for content, rank in zip(contents, ranks, strict=True)]
+    trace = assemble(parts, FORMAT)
+    return replace(trace, health=trace.health.merged(Health(warnings=warnings)))
 
 
-def _read_file(file: SourceFile, order: int, options: ReadOptions, piece_bytes: int) -> RankRows:
+def _read_file(file: SourceFile, options: ReadOptions, piece_bytes: int) -> _FileContent:
     stream = ChromeStream(file.blocks(), file.name, piece_bytes)
     losses = Losses()
-    collected = ChromeRows(order, keep_modules=options.keep_modules)
+    collected = ChromeRows(keep_modules=options.keep_modules)
     for batch in events(stream, losses):
         collected.add(batch)
     rows = collected.finish()
-    header = read_header(stream)
-    if not len(rows.start_ns):
+    if not len(rows):
         raise TraceError(f"{file.name}: {losses.seen} records, none of which is an event with a time and a duration")
-    warnings = []
-    if stream.cut_short:
-        warnings.append(f"{file.name} ends in the middle; what was complete is used")
+    cut = f"{file.name} ends in the middle; the events before are used"
     health = Health(
         events=losses.seen,
         dropped=dict(losses.dropped + collected.dropped),
         skipped=dict(collected.skipped),
-        clipped=dict(collected.clipped + losses.repaired),
-        warnings=tuple(warnings),
+        clipped=dict(losses.repaired),
+        inferred=dict(collected.inferred),
+        warnings=(cut,) if stream.cut_short else (),
     )
+    return _FileContent(file.name, rows, read_header(stream), health)
+
+
+def _facts(content: _FileContent) -> FileFacts:
+    start = content.rows.start_ns[content.rows.start_ns > 0] + content.header.base_ns
+    header = content.header
+    if not len(start) or int(start.min()) < ABSOLUTE_NS:
+        return FileFacts(content.file, header.rank, header.world_size)
+    return FileFacts(content.file, header.rank, header.world_size, int(start.min()), int(start.max()))
+
+
+def _part(content: _FileContent, rank: int) -> RankRows:
+    header = content.header
     return RankRows(
-        rank=_rank_of(file, header, order),
-        rows=rows,
-        file=file.name,
-        health=health,
+        rank=rank,
+        rows=content.rows,
+        file=content.file,
+        health=content.health,
         base_ns=header.base_ns,
         world_size=header.world_size,
         groups=header.groups,
         device=header.device,
         metadata=header.metadata,
     )
-
-
-def _rank_of(file: SourceFile, header: Header, order: int) -> int:
-    if header.rank >= 0:
-        return header.rank
-    named = _RANK_IN_NAME.search(file.name)
-    return int(named[1]) if named else order
-
-
-def _check_ranks(parts: Sequence[RankRows]) -> None:
-    seen: dict[int, str] = {}
-    for part in parts:
-        if part.rank in seen:
-            raise TraceError(
-                f"{seen[part.rank]} and {part.file} both are rank {part.rank}; give the files of one run only"
-            )
-        seen[part.rank] = part.file
