@@ -3,7 +3,7 @@
 Sources: Megatron core ``pipeline_parallel/schedules.py``. Without interleaving, every exchange blocks; opposite phases
 share one exchange (``send_forward_recv_backward``), equal phases use two (``send_forward``, then ``recv_forward``).
 With interleaving, an exchange posts the send of the pass just done and the receive of the next pass of the same phase;
-overlapped, it is waited for where its data is used, and only warm-up and cool-down wait for their sends.
+overlapped, it is waited for where its data is used; only warm-up (but its last) and cool-down wait for their sends.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Stage:
 
 
 def partner(key: BlockKey) -> BlockKey:
-    """The other side of a transfer: a forward output is the next chunk's input, a backward output the previous one's."""
+    """The other side of a transfer: forward outputs go to the next chunk, backward outputs to the previous one."""
     downstream = (key.phase is Phase.FORWARD) == (key.part is Part.SEND)
     other = Part.RECV if key.part is Part.SEND else Part.SEND
     return key._replace(part=other, chunk=key.chunk + (1 if downstream else -1))
@@ -137,8 +137,8 @@ def _interleaved(place: Stage, order: list[BlockKey], *, overlapped: bool) -> It
         first = place.input_of(backward[0]) if index + 1 == warmup else None
         together = [place.output_of(forward[index]), _input(place, forward, index + 1)]
         if overlapped:
-            yield from _post(*together, wait=wait)
-            yield from _post(first, wait=None)
+            steady = index + 1 == warmup < len(forward)
+            yield from _post(*together, first, wait=None if steady else wait)
         else:
             yield from _post(*together, first, wait=wait)
     for index in range(len(forward) - warmup):

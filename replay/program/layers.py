@@ -15,16 +15,27 @@ from replay.program.ranges import MISSING
 from replay.program.types import Phase, Role
 from replay.trace import Trace
 
+IN_LAYERS = (
+    Role.ATTENTION,
+    Role.MLP,
+    Role.ROUTER,
+    Role.DISPATCH,
+    Role.EXPERTS,
+    Role.SHARED_EXPERT,
+    Role.COMBINE,
+)
+"""Roles that occur once in a layer and pass, so that counting them counts layers."""
+
 
 def number_by_occurrence(trace: Trace, states: Int64) -> dict[int, int]:
-    """Layer within its chunk of every range (by trace event) that states a role but no layer.
+    """Layer within its chunk of every range (by trace event) that states such a role but no layer.
 
     The k-th range of a name in one pass (rank, phase, micro-batch, chunk) is layer k going forward; the backward passes
     walk the layers down. Numbering is per pass, so every micro-batch starts again at 0.
     """
     passes: dict[tuple[int, ...], list[int]] = defaultdict(list)
     for phase, role, microbatch, chunk, layer, event in np.unique(states, axis=0).tolist():
-        if role != Role.NONE and layer == MISSING and event != MISSING:
+        if role in IN_LAYERS and layer == MISSING and event != MISSING:
             passes[int(trace.rank[event]), phase, role, microbatch, chunk].append(event)
     numbers: dict[int, int] = {}
     for key, events in passes.items():

@@ -33,6 +33,7 @@ PHASES: dict[str, Phase] = {
     "w": Phase.WEIGHT,
     "optimizer": Phase.OPTIMIZER,
     "optimizer_step": Phase.OPTIMIZER,
+    "grad_norm": Phase.OPTIMIZER,
     "clip_grad_norm": Phase.OPTIMIZER,
     "optimizer_clip_main_grad": Phase.OPTIMIZER,
     "all_grads_sync": Phase.SYNC,

@@ -7,9 +7,27 @@ from typing import Any
 
 import numpy as np
 
+from hwprofiles import HardwareProfile
 from replay.core.columns import Float64, Int8, Int32, check_equal_length, freeze
 from replay.core.evidence import Grade
 from replay.graph.types import Graph
+from replay.model import ModelSpec
+from replay.program.loads import Loads
+from replay.trace import Trace
+
+
+@dataclass(frozen=True, slots=True)
+class RetimeContext:
+    """What a retiming may consult beside the graph: the trace for bytes and shapes, the model, a profile, the loads.
+
+    ``profile`` is ``None`` where no profile lists the device: then only ratios of bytes and FLOPs are used.
+    ``loads`` is ``None`` where the experts keep the loads that were measured.
+    """
+
+    trace: Trace
+    model: ModelSpec
+    profile: HardwareProfile | None = None
+    loads: Loads | None = None
 
 
 @dataclass(frozen=True, slots=True)
