@@ -74,7 +74,7 @@ def longest_path(
         for edge in range(offsets[op], offsets[op + 1]):
             before = source[edge]
             time = (start[before] if from_start[edge] else end[before]) + lag[edge]
-            if time > release:
+            if time > release or (time == release and bound < 0):
                 release = time
                 bound = edge
         start[op] = release + delay[op]

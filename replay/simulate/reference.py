@@ -15,7 +15,7 @@ def simulate(graph: Graph, *, residuals: bool = False) -> Timeline:
     """Execute ``graph``: every op starts at the latest of its ready time and its incoming edges.
 
     start = max(ready, max over edges of (start | end of source) + lag) + (residual when asked for); end = start +
-    duration. ``bound_by`` is the edge with the latest release; the ready time wins a tie, then the lowest edge index.
+    duration. ``bound_by`` is the edge with the latest release, the lowest index on a tie; -1 where ready is later.
     """
     edges = graph.edges
     incoming = [range(int(edges.offsets[op]), int(edges.offsets[op + 1])) for op in range(len(graph))]
@@ -32,7 +32,7 @@ def simulate(graph: Graph, *, residuals: bool = False) -> Timeline:
         for edge in incoming[op]:
             source = int(edges.source[edge])
             time = (start if edges.from_start[edge] else end)[source] + int(edges.lag_ns[edge])
-            if time > release:
+            if time > release or (time == release and bound_by[op] < 0):
                 release, bound_by[op] = time, edge
         start[op] = release + (int(graph.residual_ns[op]) if residuals else 0)
         end[op] = start[op] + int(graph.duration_ns[op])

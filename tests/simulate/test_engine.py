@@ -25,9 +25,10 @@ def test_starts_at_the_latest_of_ready_time_and_edges() -> None:
     assert timeline.step_ns == 20
 
 
-def test_ready_time_wins_a_tie_and_then_the_first_edge() -> None:
+def test_the_first_edge_wins_a_tie_before_the_ready_time() -> None:
+    """An edge explains more than a time does."""
     graph = graph_of([Op("a", 5), Op("b", 5), Op("c", 1, [1, 0]), Op("d", 1, [0], ready=5)])
-    assert simulate(graph).bound_by.tolist() == [-1, -1, 0, -1]
+    assert simulate(graph).bound_by.tolist() == [-1, -1, 0, 2]
 
 
 def test_residuals_delay_only_when_asked_for() -> None:
