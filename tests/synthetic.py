@@ -117,7 +117,7 @@ def permuted(graph: Graph, order: np.ndarray) -> Graph:
 
 
 @st.composite
-def graphs(draw: st.DrawFn, *, max_ops: int = 30, max_ns: int = 1000) -> Graph:
+def graphs(draw: st.DrawFn, *, max_ops: int = 20, max_ns: int = 1000) -> Graph:
     """Any acyclic graph, with lags of both signs, start-to-start edges, ready times and residuals."""
     times = st.integers(0, max_ns)
     ops: list[Op] = []

@@ -105,7 +105,7 @@ def collect(runs: Sequence[Run]) -> Slices:
     )
     order, track, tracks = _lay_out(runs, columns.pop("track"), columns["start_ns"], columns["end_ns"])
     place = np.argsort(order)
-    backwards = columns["start_ns"][source] > columns["end_ns"][target]  # clocks of ranks may be off by their error
+    backwards = columns["start_ns"][source] >= columns["end_ns"][target]  # clocks of ranks may be off by their error
     flows = [place[end[~backwards]].astype(np.int32) for end in (source, target)]
     sorted_columns = {name: column[order] for name, column in columns.items()}
     return Slices(**sorted_columns, track=track, flow_source=flows[0], flow_target=flows[1], tracks=tracks,

@@ -19,7 +19,7 @@ from replay.whatif._edit import check_factor, regraded
 
 LEVEL = "graph"
 OPTION = "--link"
-DEVICES_PER_NODE = 8  # of every training node in facts/hardware.md with NVLink, Infinity Fabric or HCCS
+DEVICES_PER_NODE = 8  # HGX A100 to B200, MI300X platforms, Atlas 800T
 
 _SPANS = ("intra", "inter")
 _TIERS = ("all", *_SPANS, *(kind.label for kind in ParallelKind))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 
 from replay.core.errors import RefusedError
 from replay.graph.types import Graph, OpKind
 from replay.simulate.engine import simulate
 from replay.whatif import scale
-from tests.synthetic import Op, graph_of
+from tests.synthetic import Op, graph_of, graphs
 
 NAMES = graph_of([Op("sm90_GEMM_bf16", 10), Op("flash_fwd", 10), Op("void at::f<float*, [2]>", 10), Op("add", 10)])
 
@@ -82,6 +84,20 @@ def test_removing_a_collective_saves_no_more_than_its_exposed_time() -> None:
     """The transfer 0-100 is covered by a kernel up to 60: without it the step is 60, 40 shorter."""
     graph = graph_of([Op("ar", 100, lane="stream 8", kind=OpKind.TRANSFER), Op("gemm", 60)])
     assert simulate(scale.apply(graph, "@comm", 0.0)).step_ns == 60
+
+
+@given(graphs(), st.floats(1.0, 10.0))
+def test_slower_ops_never_shorten_the_step(graph: Graph, factor: float) -> None:
+    """The order of ops is fixed, so there is no scheduling anomaly."""
+    assume("op1" in graph.names)
+    assert simulate(scale.apply(graph, "op1*", factor)).step_ns >= simulate(graph).step_ns
+
+
+@given(graphs())
+def test_removing_an_op_saves_no_more_than_its_duration(graph: Graph) -> None:
+    """A path passes an op at most once."""
+    saved = simulate(graph).step_ns - simulate(scale.apply(graph, "op0", 0.0)).step_ns
+    assert 0 <= saved <= graph.duration_ns[graph.name == graph.names.index("op0")].sum()
 
 
 def test_times_stay_exact_where_a_float_would_not() -> None:
