@@ -11,10 +11,12 @@ from replay.core.errors import RefusedError
 from replay.graph import clocks, collectives
 from replay.graph.calls import SYNCS, CallKind
 from replay.graph.contradictions import break_cycles, drop_contradictions
+from replay.graph.device_graphs import unrecorded_leads
 from replay.graph.edge_list import EdgeList
-from replay.graph.edges import collect, learn_lags
+from replay.graph.edges import add_leads, collect, learn_lags
 from replay.graph.lags import released_ns
 from replay.graph.number import Numbered, RankParts, number, rank_parts
+from replay.graph.occupancy import occupancy
 from replay.graph.selection import Launches, join_launches, select, spans_ns
 from replay.graph.step import Steps, choose, find_steps
 from replay.graph.types import Edges, Graph, GraphHealth, Rule
@@ -48,7 +50,9 @@ def build(trace: Trace, options: BuildOptions = BuildOptions()) -> Graph:
         raise RefusedError(f"nothing to replay in {steps.labels[chosen]}: it holds neither host calls nor device work")
     found, lost = collect(trace, launches, parts, ops, split)
     kept, dropped = drop_contradictions(found, ops.measured)
-    edges, broken = break_cycles(learn_lags(kept, ops, launches), ops.measured)
+    leads = unrecorded_leads(trace, launches, _windows(steps))
+    known = add_leads(learn_lags(kept, ops), ops, leads)
+    edges, broken = break_cycles(EdgeList.concat([known, occupancy(known, ops)]), ops.measured)
     health = GraphHealth(
         step_label=f"{steps.labels[chosen]} ({steps.how})",
         steps=steps.labels,

@@ -79,3 +79,7 @@ class EdgeList:
         """The same edges with one lag for those in ``where``."""
         lag = np.where(where, lag_ns, self.lag_ns)
         return EdgeList(self.source, self.target, lag, self.from_start, self.rule, self.recorded)
+
+    def plus_lag(self, extra_ns: Int64) -> EdgeList:
+        """The same edges, each lag longer by its row of ``extra_ns``."""
+        return EdgeList(self.source, self.target, self.lag_ns + extra_ns, self.from_start, self.rule, self.recorded)

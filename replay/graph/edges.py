@@ -12,6 +12,7 @@ from replay.graph.collectives import Split
 from replay.graph.edge_list import EdgeList
 from replay.graph.events import stream_waits
 from replay.graph.lags import learn_lag
+from replay.graph.launches import launch_edges
 from replay.graph.number import Numbered, RankParts
 from replay.graph.selection import Launches
 from replay.graph.streams import stream_order
@@ -27,7 +28,7 @@ def collect(
     dropped = 0
     for part in parts:
         lists += [_host_order(part, ops), _handover(part, ops), *_streams(trace, launches, part, ops)]
-        lists += [_launch(trace, launches, part, ops), _graph_branches(trace, launches, part, ops)]
+        lists += [launch_edges(trace, launches, part, ops), _graph_branches(trace, launches, part, ops)]
         lists += [_syncs(part, ops), _queue(part, ops)]
         source, target, recorded, lost = stream_waits(trace, launches, part.step, part.streams)
         lists.append(
@@ -42,19 +43,13 @@ def collect(
     return EdgeList.concat([*lists, *_collectives(ops, split)]), dropped
 
 
-def learn_lags(edges: EdgeList, ops: Numbered, launches: Launches) -> EdgeList:
+def learn_lags(edges: EdgeList, ops: Numbered) -> EdgeList:
     """Give every rule that has one its lag, learned from the trace (R5); two rounds, since lags depend on each other.
 
-    Host order, device-graph gaps, overlaps and collectives keep the lags they came with.
+    Host order, launches, device-graph gaps, overlaps and collectives keep the lags they came with.
     """
-    graph_call = np.zeros(len(ops), np.bool_)
-    called = (ops.kind == OpKind.CALL) & (ops.event >= 0)
-    graph_call[called] = launches.call_kind[ops.event[called]] == CallKind.GRAPH_LAUNCH
-    by_graph = graph_call[edges.source]
     classes = [
         (edges.rule == Rule.STREAM_ORDER) & (edges.lag_ns >= 0),
-        (edges.rule == Rule.LAUNCH) & ~by_graph,
-        (edges.rule == Rule.LAUNCH) & by_graph,
         edges.rule == Rule.EVENT,
         edges.rule == Rule.HOST_SYNC,
         edges.rule == Rule.QUEUE,
@@ -64,6 +59,16 @@ def learn_lags(edges: EdgeList, ops: Numbered, launches: Launches) -> EdgeList:
             cleared = edges.with_lag(members, 0)
             edges = edges.with_lag(members, learn_lag(cleared, ops.measured, members))
     return edges
+
+
+def add_leads(edges: EdgeList, ops: Numbered, leads: dict[int, int]) -> EdgeList:
+    """Delay the releases of a graph's first recorded node by the unrecorded work before it; see device_graphs."""
+    lead = np.zeros(len(ops), np.int64)
+    for event, lead_ns in leads.items():
+        if event in ops.first:
+            lead[ops.first[event]] = lead_ns
+    released_by = np.isin(edges.rule, (Rule.STREAM_ORDER, Rule.LAUNCH, Rule.GRAPH, Rule.EVENT))
+    return edges.plus_lag(np.where(released_by, lead[edges.target], 0))
 
 
 def _ops(of_event: dict[int, int], events: Int64) -> list[int]:
@@ -93,25 +98,6 @@ def _streams(trace: Trace, launches: Launches, part: RankParts, ops: Numbered) -
         EdgeList.of(rule, _ops(ops.last, source[mine]), _ops(ops.first, target[mine]), lag_ns=lag[mine])
         for rule, mine in ((Rule.STREAM_ORDER, ~in_graph), (Rule.GRAPH, in_graph))
     ]
-
-
-def _launch(trace: Trace, launches: Launches, part: RankParts, ops: Numbered) -> EdgeList:
-    """Call to device op, from the call's start; of a graph launch only the op that starts first."""
-    events = part.step.device
-    call = launches.call[events]
-    graph = (launches.call_kind[np.maximum(call, 0)] == CallKind.GRAPH_LAUNCH) & (call >= 0)
-    first_of_graph = np.zeros(len(events), np.bool_)
-    seen: set[int] = set()
-    for i in np.flatnonzero(graph):
-        if int(call[i]) not in seen:
-            seen.add(int(call[i]))
-            first_of_graph[i] = True
-    pairs = [
-        (ops.call_op[int(c)], ops.first[int(e)])
-        for e, c, skip in zip(events, call, graph & ~first_of_graph, strict=True)
-        if not skip and int(c) in ops.call_op
-    ]
-    return EdgeList.of(Rule.LAUNCH, [p[0] for p in pairs], [p[1] for p in pairs], from_start=True)
 
 
 def _graph_branches(trace: Trace, launches: Launches, part: RankParts, ops: Numbered) -> EdgeList:

@@ -26,7 +26,8 @@ def stream_waits(
     next_launch = _next_launch_of_thread(trace, launches, step)
     found: list[tuple[int, int, int]] = []
     dropped = 0
-    for call in step.calls[launches.call_kind[step.calls] == CallKind.STREAM_WAIT]:
+    calls = np.concatenate((step.early, step.calls))
+    for call in calls[launches.call_kind[calls] == CallKind.STREAM_WAIT]:
         row = rows.get(int(trace.correlation[call]), -1)
         if row >= 0 and int(trace.wait_on_record[row]) in by_id:
             pair = _recorded(trace, int(call), row, by_id[int(trace.wait_on_record[row])], streams)
@@ -69,7 +70,7 @@ def _next_launch_of_thread(trace: Trace, launches: Launches, step: RankStep) -> 
     first_of.pop(-1, None)
     upcoming: dict[int, int] = {}
     result: dict[int, int] = {}
-    for call in map(int, step.calls[::-1]):
+    for call in map(int, np.concatenate((step.early, step.calls))[::-1]):
         thread = int(trace.lane[call])
         if call in first_of:
             upcoming[thread] = first_of[call]

@@ -33,6 +33,7 @@ class RankStep:
     begin_ns: int
     host_end_ns: int
     calls: Int64  # interaction calls on all host threads
+    early: Int64  # calls before the step that order its backlog
     device: Int64
     backlog: Bool  # per device event: launched before the step
     orphans: int  # device events inside the step without a launch call
@@ -96,4 +97,8 @@ def _select_rank(trace: Trace, launches: Launches, step: Step, rank: int) -> Ran
     backlog = ~own & ~orphan_inside & (launch_ns < begin) & (trace.end_ns[device] > begin)
     backlog &= trace.start_ns[device] <= last
     keep = own | orphan_inside | backlog
-    return RankStep(rank, begin, end, calls, device[keep], backlog[keep], int((orphan_inside & keep).sum()))
+    oldest = int(launch_ns[backlog & ~orphan].min(initial=begin))
+    early = np.flatnonzero(
+        here & (launches.call_kind != CallKind.NONE) & (trace.start_ns >= oldest) & (trace.start_ns < begin)
+    )
+    return RankStep(rank, begin, end, calls, early, device[keep], backlog[keep], int((orphan_inside & keep).sum()))

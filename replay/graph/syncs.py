@@ -37,21 +37,29 @@ class StreamIndex:
     def __init__(self, trace: Trace, launches: Launches, step: RankStep) -> None:
         call = launches.call[step.device]
         when = np.where(call >= 0, trace.start_ns[np.maximum(call, 0)], np.iinfo(np.int64).min)
+        self._end_ns, self._call = trace.end_ns, launches.call
         self._streams: dict[int, tuple[Int64, Int64]] = {}
         for lane in np.unique(trace.lane[step.device]):
-            mine = trace.lane[step.device] == lane
-            order = np.lexsort((trace.start_ns[step.device[mine]], when[mine]))
-            self._streams[int(lane)] = (when[mine][order], step.device[mine][order])
+            mine = np.flatnonzero(trace.lane[step.device] == lane)
+            mine = mine[np.argsort(trace.start_ns[step.device[mine]], kind="stable")]
+            # a stream is first in, first out: work without a known launch was launched no earlier than what ran before
+            self._streams[int(lane)] = (np.maximum.accumulate(when[mine]), step.device[mine])
         self._lane_of_stream = {trace.lanes[lane].stream: lane for lane in self._streams}
 
     def lane(self, stream: int) -> int | None:
         """Lane of a stream id, None when the stream ran nothing in this step."""
         return self._lane_of_stream.get(stream)
 
-    def last_before(self, lane: int, time_ns: int) -> int | None:
-        """Device event launched last on ``lane`` before ``time_ns``."""
+    def last_before(self, lane: int, time_ns: int, over_by_ns: int | None = None) -> int | None:
+        """Device event launched last on ``lane`` before ``time_ns``.
+
+        Work without a known launch counts as launched before then only if it was over by ``over_by_ns``.
+        """
         when, events = self._streams[lane]
         at = int(np.searchsorted(when, time_ns, side="left")) - 1
+        if over_by_ns is not None:
+            while at >= 0 and self._call[events[at]] < 0 and self._end_ns[events[at]] > over_by_ns:
+                at -= 1
         return int(events[at]) if at >= 0 else None
 
     def next_after(self, lane: int, time_ns: int) -> int | None:
@@ -94,7 +102,8 @@ def sync_waits(
         if kind == CallKind.COPY and call not in queued:
             found, sure = _copy_sources(trace, costs, call, copies.get(call)), True
         elif kind == CallKind.SYNC_DEVICE or (kind == CallKind.ALLOC and costs.blocked[call]):
-            found = [streams.last_before(lane, int(trace.start_ns[call])) for lane in streams.lanes]
+            over = int(trace.end_ns[call]) + CLOCK_TOLERANCE_NS
+            found = [streams.last_before(lane, int(trace.start_ns[call]), over) for lane in streams.lanes]
             sure = kind == CallKind.SYNC_DEVICE
         elif kind in (CallKind.SYNC_STREAM, CallKind.SYNC_EVENT):
             found, sure = _stream_sources(trace, call, row, streams, calls_by_id, last_lane.get(call))
@@ -135,8 +144,8 @@ def _stream_sources(
         before = int(trace.start_ns[record]) if record is not None else start
         lane = streams.lane(stream)
         return ([streams.last_before(lane, before)] if lane is not None else []), True
-    candidates = [streams.last_before(lane, start) for lane in streams.lanes]
     end = int(trace.end_ns[call])
+    candidates = [streams.last_before(lane, start, end + CLOCK_TOLERANCE_NS) for lane in streams.lanes]
     waited = [c for c in candidates if c is not None and start < trace.end_ns[c] <= end + CLOCK_TOLERANCE_NS]
     if waited:
         return [max(waited, key=lambda c: int(trace.end_ns[c]))], False

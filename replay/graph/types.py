@@ -50,6 +50,7 @@ class Rule(IntEnum):
     GRAPH = 9  # inside a CUDA/ACL graph
     SCHEDULE = 10  # order given by a pipeline schedule
     DATA = 11  # producer to consumer across layers or stages
+    OCCUPANCY = 12  # a kernel of another stream held the device
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,61 @@
+"""CUDA/ACL graphs (R4): one host op and a device DAG with its device gaps.
+
+Profilers record some nodes of a graph and not others. Time between the release of a graph launch and its first recorded
+node is then the graph's own, unrecorded work. It is taken as the lower envelope over the steps in which the same launch
+(by ordinal) recurs, so that waiting which happens only sometimes is not copied.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import numpy as np
+
+from replay.core.columns import Int64
+from replay.core.units import NS_PER_US
+from replay.graph.calls import CallKind
+from replay.graph.selection import Launches
+from replay.trace import Trace
+
+_WORTH_NS = 20 * NS_PER_US  # shorter leads are launch latency
+
+
+def unrecorded_leads(trace: Trace, launches: Launches, windows: list[tuple[int, int, int]]) -> dict[int, int]:
+    """First recorded device event of a graph launch → unrecorded work before it, ns; launches without any are absent.
+
+    ``windows`` holds (rank, begin ns, end ns) of every step.
+    """
+    first = _first_events(trace, launches)
+    measured = {call: _lead(trace, call, event) for call, event in first.items()}
+    by_ordinal: dict[tuple[int, int], list[int]] = defaultdict(list)
+    calls = np.array(sorted(first, key=lambda c: int(trace.start_ns[c])), np.int64)
+    for rank, begin, end in windows:
+        start = trace.start_ns[calls]
+        inside = calls[(trace.rank[calls] == rank) & (start >= begin) & (start < end)]
+        for ordinal, call in enumerate(inside):
+            by_ordinal[rank, ordinal].append(int(call))
+    leads: dict[int, int] = {}
+    for same in by_ordinal.values():
+        shortest = min(measured[call] for call in same)
+        if shortest > _WORTH_NS:
+            leads |= {first[call]: shortest for call in same}
+    return leads
+
+
+def _first_events(trace: Trace, launches: Launches) -> dict[int, int]:
+    """Graph launch call → its first device event."""
+    first: dict[int, int] = {}
+    device = np.flatnonzero(trace.is_device & (launches.call >= 0))
+    for event in device[launches.call_kind[launches.call[device]] == CallKind.GRAPH_LAUNCH]:
+        call = int(launches.call[event])
+        if call not in first or trace.start_ns[event] < trace.start_ns[first[call]]:
+            first[call] = int(event)
+    return first
+
+
+def _lead(trace: Trace, call: int, event: int) -> int:
+    """Time from the stream's previous work, or the launch if later, to the first recorded node."""
+    begin = int(trace.start_ns[event])
+    before: Int64 = np.flatnonzero((trace.lane == trace.lane[event]) & (trace.start_ns < begin))
+    free = int(trace.end_ns[before[trace.is_device[before]]].max(initial=0))
+    return max(begin - max(free, int(trace.start_ns[call])), 0)
