@@ -18,6 +18,9 @@ _SHOWN = (
     "cuda_runtime_version", "cuda_driver_version", "cupti_version", "hip_runtime_version", "hip_driver_version",
     "roctracer_version", "record_shapes", "profile_memory", "with_stack", "with_flops", "with_modules",
 )  # fmt: skip  # user, host and job names are left out on purpose
+_SIZE = re.compile(
+    r"(?:^|[^A-Za-z])(?:seq(?:_?len)?|ep|tp|pp|cp|dp|mbs|gbs|hidden)_?\d+(?=[^A-Za-z0-9]|$)", re.IGNORECASE
+)
 _DECODER = json.JSONDecoder()
 
 
@@ -85,6 +88,9 @@ def _device(properties: object) -> str:
 def _metadata(text: str, distributed: dict[str, object]) -> dict[str, str]:
     shown = {key: value for key in _SHOWN if (value := _value(text, key)) is not None}
     shown |= {key: distributed[key] for key in ("backend", "nccl_version") if key in distributed}
+    sizes = _SIZE.findall(str(_value(text, "traceName") or ""))  # of a path that may hold user names, sizes alone
+    if sizes:
+        shown["trace_name"] = " ".join(word.strip("_-./ ") for word in sizes)
     return {key: str(value) for key, value in shown.items()}
 
 

@@ -25,8 +25,8 @@ _WORDS: tuple[tuple[str, K], ...] = (
 
 # Expert dispatchers (DeepEP and its builds): a namespace, then the word that tells; the layout kernels only count.
 _EXPERT_KERNEL = re.compile(
-    r"(?:deep_?ep|dpsk::ep|\bep|\binter_?node(?:_ll)?|\bintra_?node)::\w*?(?:::\w+?)*?"
-    r"(?P<word>notify|dispatch|combine)",
+    r"(?:deep_?ep|dpsk::ep|\bep|\binter_?node(?:_ll)?|\bintra_?node)::(?:\w+::)*"
+    r"\w*?(?P<word>notify|dispatch|combine)",
     re.IGNORECASE,
 )
 _EXPERT_LAYOUT = re.compile(r"get_dispatch_layout|layout::", re.IGNORECASE)
