@@ -60,7 +60,7 @@ def _formats() -> dict[str, ModuleType]:
 
 def _claim(file: SourceFile, formats: dict[str, ModuleType]) -> str:
     head = file.head()
-    return next((name for name, module in formats.items() if module.sniff(head, Path(file.member or file.path))), "")
+    return next((name for name, module in formats.items() if module.sniff(head, file.location)), "")
 
 
 def _without_companions(

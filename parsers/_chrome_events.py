@@ -73,7 +73,7 @@ class Event(msgspec.Struct, gc=False):
 _LIST = msgspec.json.Decoder(list[Event])
 _ONE = msgspec.json.Decoder(Event)
 _UNDECODABLE = (msgspec.DecodeError, UnicodeDecodeError)
-_BOUNDARY = re.compile(rb'\}[\s,]*(?=\{\s*")')
+_BOUNDARY = re.compile(rb'\}[\s,]*(?=\{\s*")|,\s*(?=\{\s*"ph"\s*:)')
 _LIST_END = re.compile(rb'\}[\s,]*\]\s*(?=,\s*"|\}|\Z)')
 _BEGINS_EVENT = re.compile(rb'\{[^{}]*"ph"\s*:')
 _BETWEEN = b" \t\r\n,"

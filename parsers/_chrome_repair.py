@@ -45,6 +45,6 @@ REPAIRS: tuple[tuple[str, Callable[[bytes], bytes]], ...] = (
     ("out-of-range numbers taken as missing", lambda text: _HUGE_EXPONENT.sub(rb"\1null", text)),
     ("trailing commas removed", lambda text: _TRAILING_COMMA.sub(b"", text)),
     ("bad escapes escaped", lambda text: _BAD_ESCAPE.sub(rb"\\\\", text)),
-    ("stray quotes escaped", _escape_stray_quotes),
     ("missing commas added", lambda text: _MISSING_COMMA.sub(rb"\1,\2", text)),
+    ("stray quotes escaped", _escape_stray_quotes),
 )

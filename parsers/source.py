@@ -2,82 +2,63 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
-import io
-import tarfile
-import zlib
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path, PurePosixPath
-from typing import IO
 
+from parsers._archive import BLOCK_BYTES, GZIP_MAGIC, Archive, Span, gunzip, is_archive
 from replay.core.errors import TraceError
 
-BLOCK_BYTES = 1 << 20
 HEAD_BYTES = 1 << 16
-GZIP_MAGIC = b"\x1f\x8b"
 
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    """One input file: a path, or a member of a tar archive at that path. Nothing is ever unpacked to disk."""
+    """One input file: a path, or a member of a tar archive at that path."""
 
     path: Path
-    member: str = ""
+    span: Span | None = None
 
     @property
     def name(self) -> str:
         """File name without folders (which may tell user or host names)."""
-        return PurePosixPath(self.member).name if self.member else self.path.name
+        return PurePosixPath(self.span.name).name if self.span else self.path.name
 
-    @contextmanager
-    def open(self) -> Iterator[IO[bytes]]:
-        """The decompressed content as a binary stream."""
-        with self._open_stored() as stored:
-            buffered = io.BufferedReader(stored) if isinstance(stored, io.RawIOBase) else stored
-            magic = buffered.read(2)
-            buffered.seek(0)
-            if magic == GZIP_MAGIC:
-                with gzip.GzipFile(fileobj=buffered) as stream:
-                    yield stream  # type: ignore[misc]
-            else:
-                yield buffered
+    @property
+    def location(self) -> Path:
+        """Path of the file, or of the member inside its archive; for rules about names and folders."""
+        return Path(self.span.name) if self.span else self.path
 
-    @contextmanager
-    def _open_stored(self) -> Iterator[IO[bytes]]:
-        if not self.member:
-            with self.path.open("rb") as stream:
-                yield stream
+    def stored_blocks(self, size: int = BLOCK_BYTES) -> Iterator[bytes]:
+        """The content as stored, perhaps compressed."""
+        if self.span:
+            yield from self.span.blocks(size)
             return
-        with tarfile.open(self.path) as archive:
-            stream_or_none = archive.extractfile(self.member)
-            if stream_or_none is None:
-                raise TraceError(f"{self.path.name}: member {self.member!r} is not a regular file")
-            with stream_or_none as stream:
-                yield stream
+        with self.path.open("rb") as stream:
+            while block := stream.read(size):
+                yield block
 
     def blocks(self, size: int = BLOCK_BYTES) -> Iterator[bytes]:
-        """Decompressed blocks of at most ``size`` bytes. Raises ``EOFError`` where a compressed file is cut short."""
-        with self.open() as stream:
-            try:
-                while block := stream.read(size):
-                    yield block
-            except (zlib.error, gzip.BadGzipFile, tarfile.ReadError) as error:
-                raise EOFError(str(error)) from error
+        """Decompressed blocks of about ``size`` bytes. Raises ``EOFError`` where a compressed file is cut short."""
+        stored = self.stored_blocks(size)
+        first = next(stored, b"")
+        whole = chain([first] if first else [], stored)
+        return gunzip(whole, size) if first.startswith(GZIP_MAGIC) else whole
 
     def head(self, size: int = HEAD_BYTES) -> bytes:
         """The first ``size`` decompressed bytes, fewer where the file ends (or is damaged) before."""
-        parts: list[bytes] = []
+        head = bytearray()
         try:
-            for block in self.blocks(min(size, BLOCK_BYTES)):
-                parts.append(block)
-                if sum(map(len, parts)) >= size:
+            for block in self.blocks(size):
+                head += block
+                if len(head) >= size:
                     break
         except EOFError:
             pass
-        return b"".join(parts)[:size]
+        return bytes(head[:size])
 
     def read(self) -> bytes:
         """The whole decompressed content; for formats whose files are small."""
@@ -101,60 +82,54 @@ def expand(sources: Sequence[Path]) -> Expansion:
 
     Raises :class:`TraceError` where a source does not exist or nothing is behind any of them.
     """
-    found: list[SourceFile] = []
+    skipped: Counter[str] = Counter()
+    warnings: list[str] = []
+    kept: dict[bytes, SourceFile] = {}
     for source in sources:
         if not source.exists():
             raise TraceError(f"{source.name}: no such file or folder")
-        found.extend(_files_behind(source))
-    skipped: dict[str, int] = {}
-    warnings: list[str] = []
-    kept: dict[str, SourceFile] = {}
-    for file in found:
-        reason = _reason_to_skip(file)
-        if reason:
-            skipped[reason] = skipped.get(reason, 0) + 1
-            continue
-        digest = _sha256(file)
-        if digest in kept:
-            skipped["same file given twice"] = skipped.get("same file given twice", 0) + 1
-            warnings.append(f"{file.name} has the same content as {kept[digest].name}; taken once")
-            continue
-        kept[digest] = file
+        for file in _files_behind(source, warnings):
+            reason = _reason_to_skip(file)
+            digest = b"" if reason else _sha256(file)
+            if digest in kept:
+                reason = "files given twice"
+                warnings.append(f"{file.name} has the same content as {kept[digest].name}; taken once")
+            if reason:
+                skipped[reason] += 1
+            else:
+                kept[digest] = file
     if not kept:
-        what = "; ".join(f"{count} {reason}" for reason, count in skipped.items()) or "it is empty"
-        raise TraceError(f"{', '.join(s.name for s in sources)}: nothing to read ({what})")
-    return Expansion(tuple(kept.values()), skipped, tuple(warnings))
+        what = "; ".join(f"{count} {reason}" for reason, count in skipped.items()) or "no files"
+        raise TraceError(f"{', '.join(source.name for source in sources)}: nothing to read ({what})")
+    return Expansion(tuple(kept.values()), dict(skipped), tuple(warnings))
 
 
-def _files_behind(source: Path) -> Iterator[SourceFile]:
+def _files_behind(source: Path, warnings: list[str]) -> Iterator[SourceFile]:
     if source.is_dir():
-        for path in sorted(p for p in source.rglob("*") if p.is_file()):
-            yield from _files_behind(path)
-    elif _is_tar(source):
-        with tarfile.open(source) as archive:
-            names = sorted(member.name for member in archive if member.isfile())
-        yield from (SourceFile(source, name) for name in names)
+        for path in sorted(path for path in source.rglob("*") if path.is_file()):
+            yield from _files_behind(path, warnings)
+    elif is_archive(source):
+        archive = Archive(source)
+        yield from (SourceFile(source, span) for span in archive.members())
+        if archive.cut_short:
+            warnings.append(f"{source.name} is cut short; the members before are used")
     else:
         yield SourceFile(source)
 
 
-def _is_tar(path: Path) -> bool:
-    return path.name.endswith((".tar", ".tar.gz", ".tgz")) and path.stat().st_size > 0 and tarfile.is_tarfile(path)
-
-
 def _reason_to_skip(file: SourceFile) -> str:
-    if file.name.startswith("._"):
-        return "resource fork files"
     if file.name.startswith("."):
-        return "hidden files"
-    with file._open_stored() as stream:
-        empty = not stream.read(1)
-    return "empty files (0 bytes)" if empty else ""
+        return "hidden files"  # among them the ._name resource forks that macOS leaves in archives
+    if next(file.stored_blocks(1), b"") == b"":
+        return "empty files (0 bytes)"
+    return ""
 
 
-def _sha256(file: SourceFile) -> str:
+def _sha256(file: SourceFile) -> bytes:
     digest = hashlib.sha256()
-    with file._open_stored() as stream:
-        while block := stream.read(BLOCK_BYTES):
+    try:
+        for block in file.stored_blocks():
             digest.update(block)
-    return digest.hexdigest()
+    except EOFError:
+        pass  # the parser reports a member that is cut short
+    return digest.digest()
