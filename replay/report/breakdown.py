@@ -143,18 +143,17 @@ def _waits(graph: Graph, timeline: Timeline, row: Int64) -> _Spans:
 
 
 def _stage_gaps(graph: Graph, timeline: Timeline, row: Int64) -> _Spans:
-    """Gaps of a lane before an op that another rank's stage released."""
+    """Gaps of a lane before an op that another rank's stage released; the lag of the edge is the transfer."""
     order = np.lexsort((timeline.end_ns, timeline.start_ns, graph.lane))
     before = np.zeros(len(graph), np.int64)
     same = graph.lane[order[1:]] == graph.lane[order[:-1]]
     before[order[1:]] = np.where(same, timeline.end_ns[order[:-1]], 0)
-    bound = timeline.bound_by
-    released = bound >= 0
-    edge = bound[released]
-    released[released] = _crosses_stages(graph)[edge]
-    released &= ~np.isin(graph.kind, _HOST)
-    op = np.flatnonzero(released)
-    return row[op], np.full(len(op), State.BUBBLE, np.int64), before[op], timeline.start_ns[op]
+    released = np.flatnonzero((timeline.bound_by >= 0) & ~np.isin(graph.kind, _HOST))
+    op = released[_crosses_stages(graph)[timeline.bound_by[released]]]
+    begin, start = before[op], timeline.start_ns[op]
+    moving = start - np.maximum(graph.edges.lag_ns[timeline.bound_by[op]], 0)
+    states = np.repeat(np.array([State.BUBBLE, State.EXPOSED_PP], np.int64), len(op))
+    return np.tile(row[op], 2), states, np.concatenate([begin, moving]), np.tile(start, 2)
 
 
 def _drain(graph: Graph, timeline: Timeline, row: Int64, step: int) -> _Spans:

@@ -7,6 +7,10 @@ from hypothesis import given
 
 from replay.core.evidence import Grade
 from replay.graph.types import Graph, OpKind, Rule
+from replay.layout import Layout
+from replay.program.p2p import ExchangeModel
+from replay.program.passes import Cost, pass_graph
+from replay.recording import PassKind
 from replay.report.breakdown import State, breakdown, evidence_share
 from replay.simulate.engine import simulate
 from replay.trace import CollectiveKind, Group
@@ -63,11 +67,20 @@ def test_priority_of_overlapping_states() -> None:
 
 
 def test_waiting_for_a_stage_is_a_bubble() -> None:
-    """Rank 1 gets its input at 110 (100 + lag 10) and rank 0 is done at 100 of 160."""
+    """Rank 1 gets its input at 110 (100 + lag 10, the transfer) and rank 0 is done at 100 of 160."""
     ops = [Op("F0", 100), Op("F0", 50, [(0, 10)], rank=1, rule=Rule.P2P)]
     graph = graph_of(ops)
     assert states_of(graph, 0) == {"compute": 100, "bubble": 60}
-    assert states_of(graph, 1) == {"compute": 50, "bubble": 110}
+    assert states_of(graph, 1) == {"compute": 50, "exposed_pp": 10, "bubble": 100}
+
+
+def test_bubble_of_one_forward_one_backward() -> None:
+    """PipeDream-flush: with equal stages every rank idles (p - 1)(f + b) of (m + p - 1)(f + b)."""
+    layout = Layout(pp=4, world_size=4, microbatches=8, schedule="1f1b")
+    cost = {PassKind.FORWARD: Cost(100, Grade.MEASURED), PassKind.BACKWARD: Cost(200, Grade.MEASURED)}
+    graph = pass_graph(layout, ExchangeModel(), lambda item: cost[item.phase]).graph
+    for rank in range(4):
+        assert states_of(graph, rank) == {"compute": 8 * 300, "bubble": 3 * 300}
 
 
 def test_waiting_in_a_receive_is_a_bubble() -> None:
