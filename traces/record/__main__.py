@@ -27,9 +27,7 @@ def main(arguments: Sequence[str]) -> None:
         record(Plan(TARGET, out / TARGET.name, command=command, traces=False))
         return
     model = Model(layers=options.layers, experts=options.experts, topk=options.topk)
-    job = Job(
-        options.out.name, options.pp, options.vpp, options.dp, options.ep, mbs=1, gbs=options.gbs, model=model
-    )
+    job = Job(options.out.name, options.pp, options.vpp, options.dp, options.ep, mbs=1, gbs=options.gbs, model=model)
     record(Plan(job, options.out, options.steps, options.profiled_steps, scale=options.scale, command=command))
 
 

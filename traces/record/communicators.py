@@ -7,17 +7,18 @@ machine), and returns the latest: every member really waits for every other, and
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
 import torch.distributed as dist
 
 from traces.record import groups
-from traces.record.device import Rendezvous
+from traces.record.device import Meeting
 from traces.record.job import Job
 from traces.record.model import Collective
-from traces.record.schedules import Transfer
+from traces.record.schedules import Direction
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,81 +28,91 @@ class Communicator:
     description: str
     ranks: tuple[int, ...]
     handle: dist.ProcessGroup
-    sequence: Counter[Any] = field(default_factory=Counter)  # calls so far; point-to-point counts each direction
 
-    def args(self, key: Any, **more: Any) -> dict[str, Any]:
-        """NCCL's keys for the next call of this group."""
-        sequence = self.sequence[key]
-        self.sequence[key] += 1
+    def args(self, collective: str, elements: int, dtype: str) -> dict[str, Any]:
+        """NCCL's keys for a call of this group."""
         return {
-            **more,
+            "Collective name": collective,
+            "In msg nelems": elements,
+            "Out msg nelems": elements,
             "Group size": len(self.ranks),
+            "dtype": dtype,
             "Process Group Name": self.handle.group_name,
             "Process Group Description": self.description,
             "Process Group Ranks": str(list(self.ranks)),
-            "Seq": sequence,
         }
 
 
 class Communicators:
-    """All groups of one rank, created by every rank in the same order."""
+    """All groups of one rank, created by every rank in the same order; counts the calls of each."""
 
     def __init__(self, job: Job, rank: int) -> None:
         self._job = job
         self._rank = rank
         self._mine: dict[str, Communicator] = {}
+        self._collectives: dict[Collective, Meeting] = {}
+        self._transfers: dict[tuple[Direction, int], Meeting] = {}
+        self._calls: Counter[tuple[str, int] | str] = Counter()
         for description, parts in groups.members(job).items():
             for ranks in parts:
                 handle = dist.new_group(list(ranks), backend="gloo", group_desc=description)
                 if rank in ranks:
                     self._mine[description] = Communicator(description, ranks, handle)
 
-    def collective(self, op: Collective) -> tuple[Rendezvous, dict[str, Any]]:
-        """Rendezvous and kernel args of the next collective of its group."""
-        group = self._mine[op.group]
-        args = {
-            "Collective name": op.collective,
-            "In msg nelems": op.elements,
-            "Out msg nelems": op.elements,
-            "dtype": op.dtype,
-        }
-        if op.collective == "all_to_allv":
-            split = str([op.elements // len(group.ranks)] * len(group.ranks))
-            args |= {"In split size": split, "Out split size": split}
-        rendezvous = _all_to_all if op.collective == "all_to_allv" else _all_reduce
-        return lambda arrival: rendezvous(group, arrival), group.args("collective", **args)
+    def collective(self, op: Collective) -> tuple[Meeting, int]:
+        """The meeting of a collective and its number among the calls of its group."""
+        if op not in self._collectives:
+            self._collectives[op] = self._meet_group(op)
+        return self._collectives[op], self._count(op.group)
 
-    def transfer(self, message: Transfer, elements: int) -> tuple[Rendezvous, dict[str, Any]]:
-        """Rendezvous and kernel args of a message between pipeline stages: sender and receiver wait for each other."""
+    def transfer(self, direction: Direction, stage: int, elements: int) -> tuple[Meeting, int]:
+        """The meeting of a message to or from a pipeline stage and its number among those to or from it."""
+        key = (direction, stage)
+        if key not in self._transfers:
+            self._transfers[key] = self._meet_stage(direction, stage, elements)
+        return self._transfers[key], self._count(key)
+
+    def _count(self, key: tuple[str, int] | str) -> int:
+        self._calls[key] += 1
+        return self._calls[key] - 1
+
+    def _meet_group(self, op: Collective) -> Meeting:
+        group = self._mine[op.group]
+        args = group.args(op.collective, op.elements, op.dtype)
+        if op.collective != "all_to_allv":
+            return Meeting(partial(_all_reduce, group), args)
+        split = str([op.elements // len(group.ranks)] * len(group.ranks))
+        return Meeting(partial(_all_to_all, group), {**args, "In split size": split, "Out split size": split})
+
+    def _meet_stage(self, direction: Direction, stage: int, elements: int) -> Meeting:
+        """Sender and receiver wait for each other; numbers of each direction travel under tags of their own."""
         group = self._mine[groups.PIPELINE]
-        peer = group.ranks[message.peer]
-        sends = message.direction == "send"
-        source, destination = (self._rank, peer) if sends else (peer, self._rank)
-        args = {"Collective name": message.direction, "In msg nelems": elements, "Out msg nelems": elements}
-        args |= {"dtype": "BFloat16", "Dst Rank" if sends else "Src Rank": peer}
-        tag = source * self._job.world_size + destination
-        return lambda arrival: _meet(group, peer, tag, sends, arrival), group.args((source, destination), **args)
+        peer = group.ranks[stage]
+        source, destination = (self._rank, peer) if direction == "send" else (peer, self._rank)
+        tag = 2 * (source * self._job.world_size + destination)
+        tags = (tag, tag + 1) if direction == "send" else (tag + 1, tag)
+        key = "Dst Rank" if direction == "send" else "Src Rank"
+        return Meeting(partial(_swap, group, stage, tags), {**group.args(direction, elements, "BFloat16"), key: peer})
 
 
 def _all_to_all(group: Communicator, arrival_ns: int) -> int:
     size = len(group.ranks)
     seen = torch.empty(size, dtype=torch.int64)
-    dist.all_to_all_single(seen, torch.full((size,), arrival_ns, dtype=torch.int64), group=group.handle)
-    return int(seen.max())
+    mine = torch.full((size,), arrival_ns, dtype=torch.int64)
+    group.handle.alltoall_base(seen, mine, [], []).wait()
+    return max(seen.tolist())
 
 
 def _all_reduce(group: Communicator, arrival_ns: int) -> int:
     latest = torch.tensor([arrival_ns])
-    dist.all_reduce(latest, op=dist.ReduceOp.MAX, group=group.handle)
+    group.handle.allreduce([latest], dist.ReduceOp.MAX).wait()
     return int(latest)
 
 
-def _meet(group: Communicator, peer: int, tag: int, sends: bool, arrival_ns: int) -> int:
-    """Swap arrivals with the peer; ``tag`` is the direction, even for the sender's number and odd for the answer."""
-    mine, theirs = torch.tensor([arrival_ns]), torch.empty(1, dtype=torch.int64)
-    out, back = (2 * tag, 2 * tag + 1) if sends else (2 * tag + 1, 2 * tag)
-    sent = dist.isend(mine, peer, group=group.handle, tag=out)
-    dist.recv(theirs, peer, group=group.handle, tag=back)
-    if sent is not None:
-        sent.wait()
+def _swap(group: Communicator, peer: int, tags: tuple[int, int], arrival_ns: int) -> int:
+    """Swap arrivals with a member (by its number in the group); the later one."""
+    theirs = torch.empty(1, dtype=torch.int64)
+    sent = group.handle.send([torch.tensor([arrival_ns])], peer, tags[0])
+    group.handle.recv([theirs], peer, tags[1]).wait()
+    sent.wait()
     return max(arrival_ns, int(theirs))

@@ -5,8 +5,10 @@ thread that takes its items in order. A stream keeps a *clock*, the time up to w
 at the latest of the clock, its launch and the events waited for, and ends a table's duration later. The thread sleeps
 until that end, so that a late wake-up (many ranks share few cores) shortens the next sleep instead of adding up.
 
-Every host call and every kernel is a torch.profiler range named ``~<mark> <correlation>``; :mod:`traces.record.export`
-turns them into the rows of a GPU trace, with what :attr:`Device.calls` remembers about them.
+Every host call and every kernel is a torch.profiler range named ``~<mark> <correlation>``, every range of the training
+loop one named ``@<label>``; :mod:`traces.record.export` turns them into the rows of a GPU trace, with what
+:attr:`Device.calls` remembers about them. The C-level range is used throughout: sixteen ranks share a few cores, and
+the host must not take from them what the device threads need to wake in time.
 """
 
 from __future__ import annotations
@@ -14,10 +16,12 @@ from __future__ import annotations
 import itertools
 import threading
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from queue import SimpleQueue
-from typing import Any, Protocol
+from types import MappingProxyType
+from typing import Any, NamedTuple, Protocol, cast
 
 from torch._C._profiler import _RecordFunctionFast
 
@@ -25,18 +29,28 @@ COMPUTE = "compute"
 _FIRST_STREAM = {COMPUTE: 7}
 _OTHER_STREAMS = 20  # streams of communicators are numbered from here, by first use
 
+_NO_ARGS: Mapping[str, Any] = MappingProxyType({})
+
 Rendezvous = Callable[[int], int]  # my arrival on the device clock → the last member's arrival
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(NamedTuple):
     """What a host call did; the profiler's range knows only its correlation."""
 
     stream: int
-    name: str = ""  # of the kernel launched
-    args: dict[str, Any] = field(default_factory=dict)  # of the kernel row, beside device, stream and correlation
+    name: str = ""  # of the kernel launched, or of the operator
+    args: Mapping[str, Any] = _NO_ARGS  # of its row, beside device, stream and correlation
+    sequence: int = -1  # of a collective: how many calls its group had before
     record: int = -1  # correlation of the event record that this call waits for
     record_stream: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Meeting:
+    """What makes a kernel a collective: how its members meet, and the constant part of its row's args."""
+
+    rendezvous: Rendezvous
+    args: Mapping[str, Any]
 
 
 class Event:
@@ -67,7 +81,7 @@ class _Item(Protocol):
         """Execute on the stream's thread; returns the stream's clock afterwards."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Record:
     event: Event
 
@@ -76,7 +90,7 @@ class _Record:
         return clock_ns
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Wait:
     event: Event
 
@@ -84,18 +98,18 @@ class _Wait:
         return max(clock_ns, self.event.wait())
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Work:
     correlation: int
     launched_ns: int
     duration_ns: int
-    rendezvous: Rendezvous | None
+    meeting: Meeting | None
 
     def run(self, clock_ns: int) -> int:
         start = max(clock_ns, self.launched_ns)
         with _RecordFunctionFast(f"~kernel {self.correlation}"):
-            if self.rendezvous is not None:
-                start = self.rendezvous(start)
+            if self.meeting is not None:
+                start = self.meeting.rendezvous(start)
             end = start + self.duration_ns
             _sleep_until(end)
         return end
@@ -133,22 +147,23 @@ class Device:
         self._streams: dict[str, Stream] = {}
         self._correlations = itertools.count(1)
 
-    def launch(self, stream: str, name: str, duration_ns: int, **work: Any) -> None:
-        """Queue a kernel; ``work`` may hold ``args`` (of the trace row) and ``rendezvous`` (of a collective)."""
-        queue, correlation = self._stream(stream), next(self._correlations)
-        self.calls[correlation] = Call(queue.number, name, work.get("args", {}))
-        with _RecordFunctionFast(f"~launch {correlation}"):
-            queue.put(_Work(correlation, time.monotonic_ns(), duration_ns, work.get("rendezvous")))
+    def range(self, label: str) -> AbstractContextManager[None]:
+        """A named range on the host thread."""
+        return cast("AbstractContextManager[None]", _RecordFunctionFast(f"@{label}"))
 
     def compute(self, name: str, duration_ns: int, op: str = "", dims: tuple[tuple[int, ...], ...] = ()) -> None:
         """Queue a compute kernel, inside a framework operator with input shapes where ``op`` names one."""
         if not op:
-            self.launch(COMPUTE, name, duration_ns)
+            self._launch(COMPUTE, name, duration_ns)
             return
         identity = next(self._correlations)
-        self.calls[identity] = Call(-1, op, {"Input Dims": dims, "Input type": ["c10::BFloat16"] * len(dims)})
+        self.calls[identity] = Call(-1, op, {"dims": dims})
         with _RecordFunctionFast(f"~op {identity}"):
-            self.launch(COMPUTE, name, duration_ns)
+            self._launch(COMPUTE, name, duration_ns)
+
+    def communicate(self, stream: str, name: str, duration_ns: int, meeting: Meeting, sequence: int) -> None:
+        """Queue a collective: it lasts until all members are there, then its duration."""
+        self._launch(stream, name, duration_ns, meeting, sequence)
 
     def record(self, stream: str) -> Event:
         """Record an event behind what the stream holds so far."""
@@ -181,6 +196,14 @@ class Device:
         """End all streams."""
         for stream in self._streams.values():
             stream.close()
+
+    def _launch(
+        self, stream: str, name: str, duration_ns: int, meeting: Meeting | None = None, sequence: int = -1
+    ) -> None:
+        queue, correlation = self._stream(stream), next(self._correlations)
+        self.calls[correlation] = Call(queue.number, name, meeting.args if meeting else _NO_ARGS, sequence)
+        with _RecordFunctionFast(f"~launch {correlation}"):
+            queue.put(_Work(correlation, time.monotonic_ns(), duration_ns, meeting))
 
     def _stream(self, name: str) -> Stream:
         if name not in self._streams:

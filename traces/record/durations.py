@@ -42,7 +42,9 @@ class Durations:
         total = table["launch_us"] * _US
         for count in filter(None, rows):
             tiled = math.ceil(count / table["tile_rows"]) * table["tile_rows"]
-            total += 2.0 * tiled * columns * inner / step(table["flop_per_s"], count) * _S + table["per_expert_us"] * _US
+            total += (
+                2.0 * tiled * columns * inner / step(table["flop_per_s"], count) * _S + table["per_expert_us"] * _US
+            )
         return self._ns(total)
 
     def accumulate(self, elements: int) -> int:

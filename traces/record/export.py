@@ -1,6 +1,6 @@
 """From torch.profiler's CPU trace to the Kineto trace of a GPU run: rows are relabelled, their times stay as measured.
 
-A range ``~kernel 17`` on a stream's thread becomes a ``kernel`` row on the device, ``~launch 17`` its runtime call;
+A range ``@layer=3`` becomes the annotation ``layer=3``. A range ``~kernel 17`` on a stream's thread becomes a ``kernel`` row on the device, ``~launch 17`` its runtime call;
 event records, event waits and synchronisations become the runtime and ``cuda_sync`` rows that Kineto writes for them.
 Rows of other kinds (Gloo's own work on the stream threads) are left out. ``baseTimeNanoseconds`` moves to the second
 the step starts in, so that ``ts`` is short; base + ts is unchanged.
@@ -28,7 +28,6 @@ class Recorded:
     """A range as torch.profiler measured it, times in nanoseconds since the epoch."""
 
     name: str
-    category: str
     pid: int
     tid: int
     start_ns: int
@@ -59,7 +58,7 @@ def _ranges(trace: Mapping[str, Any]) -> Iterator[Recorded]:
     for event in trace["traceEvents"]:
         if event.get("ph") == "X" and event.get("cat") in ("cpu_op", "user_annotation"):
             start_ns = base_ns + _ns(event["ts"])
-            yield Recorded(event["name"], event["cat"], event["pid"], event["tid"], start_ns, _ns(event["dur"]))
+            yield Recorded(event["name"], event["pid"], event["tid"], start_ns, _ns(event["dur"]))
 
 
 def _ns(microseconds: Decimal | int) -> int:
@@ -75,9 +74,9 @@ def _window(ranges: list[Recorded], step: int) -> tuple[int, int]:
 
 
 def _relabel(recorded: Recorded, calls: Mapping[int, Call], device: int, base_ns: int) -> Iterator[Row]:
+    if recorded.name.startswith(("@", "ProfilerStep#")):
+        yield _row(recorded, base_ns, "user_annotation", recorded.name.removeprefix("@"), {})
     if not recorded.name.startswith("~"):
-        if recorded.category == "user_annotation":
-            yield _row(recorded, base_ns, "user_annotation", recorded.name, {})
         return
     mark, _, number = recorded.name[1:].partition(" ")
     correlation = int(number)
@@ -95,6 +94,8 @@ _Relabelled = Iterator[tuple[str, str, Row, Row]]  # category, name, overridden 
 
 def _kernel(correlation: int, call: Call, device: int) -> _Relabelled:
     args = {"device": device, "stream": call.stream, "correlation": correlation, **call.args}
+    if call.sequence >= 0:
+        args["Seq"] = call.sequence
     yield "kernel", call.name, {"pid": device, "tid": call.stream}, args
 
 
@@ -126,7 +127,8 @@ def _synchronize(correlation: int, _call: Call, device: int) -> _Relabelled:
 
 
 def _op(_correlation: int, call: Call, _device: int) -> _Relabelled:
-    yield "cpu_op", call.name, {}, call.args
+    dims = call.args["dims"]
+    yield "cpu_op", call.name, {}, {"Input Dims": dims, "Input type": ["c10::BFloat16"] * len(dims)}
 
 
 _ROWS: dict[str, Callable[[int, Call, int], _Relabelled]] = {

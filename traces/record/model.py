@@ -107,32 +107,44 @@ class DeviceWork:
 
     def _forward_layer(self) -> Iterator[Module]:
         m, rows = self.job.model, self.job.tokens
-        yield "attention", (
-            self._gemm("qkv_gemm", rows, 3 * m.hidden, m.hidden),
-            Kernel("flash_attention", self.durations.attention(rows, m.seq, m.hidden, backward=False)),
-            self._gemm("proj_gemm", rows, m.hidden, m.hidden),
+        yield (
+            "attention",
+            (
+                self._gemm("qkv_gemm", rows, 3 * m.hidden, m.hidden),
+                Kernel("flash_attention", self.durations.attention(rows, m.seq, m.hidden, backward=False)),
+                self._gemm("proj_gemm", rows, m.hidden, m.hidden),
+            ),
         )
         yield "router", (self._routing("router_topk"), self._copy("permute"))
         yield "dispatch", self._all_to_all()
-        yield "experts", (
-            self._grouped("grouped_gemm_fc1", 2 * m.moe_ffn, m.hidden),
-            self._grouped("grouped_gemm_fc2", m.hidden, m.moe_ffn),
+        yield (
+            "experts",
+            (
+                self._grouped("grouped_gemm_fc1", 2 * m.moe_ffn, m.hidden),
+                self._grouped("grouped_gemm_fc2", m.hidden, m.moe_ffn),
+            ),
         )
         yield "combine", (*self._all_to_all(), self._copy("unpermute"))
 
     def _backward_layer(self) -> Iterator[Module]:
         m, rows = self.job.model, self.job.tokens
         yield "combine", (self._copy("unpermute_bwd"), *self._all_to_all())
-        yield "experts", (
-            *self._grouped_backward("grouped_gemm_fc2", m.hidden, m.moe_ffn),
-            *self._grouped_backward("grouped_gemm_fc1", 2 * m.moe_ffn, m.hidden),
+        yield (
+            "experts",
+            (
+                *self._grouped_backward("grouped_gemm_fc2", m.hidden, m.moe_ffn),
+                *self._grouped_backward("grouped_gemm_fc1", 2 * m.moe_ffn, m.hidden),
+            ),
         )
         yield "dispatch", self._all_to_all()
         yield "router", (self._copy("permute_bwd"), self._routing("router_bwd"))
-        yield "attention", (
-            *self._gemm_backward("proj_gemm", rows, m.hidden, m.hidden),
-            Kernel("flash_attention_bwd", self.durations.attention(rows, m.seq, m.hidden, backward=True)),
-            *self._gemm_backward("qkv_gemm", rows, 3 * m.hidden, m.hidden),
+        yield (
+            "attention",
+            (
+                *self._gemm_backward("proj_gemm", rows, m.hidden, m.hidden),
+                Kernel("flash_attention_bwd", self.durations.attention(rows, m.seq, m.hidden, backward=True)),
+                *self._gemm_backward("qkv_gemm", rows, 3 * m.hidden, m.hidden),
+            ),
         )
 
     def _routing(self, name: str) -> Kernel:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from torch.profiler import record_function
-
 from traces.record.communicators import Communicators
 from traces.record.device import COMPUTE, Device, Event
 from traces.record.job import Job
@@ -24,6 +22,7 @@ class TrainingStep:
         self._work = work
         self._actions = schedule(job.pp, stage, job.microbatches, job.vpp)
         self._layers: dict[Phase, tuple[Module, ...]] = {p: work.layer(p) for p in ("forward", "backward")}
+        self._transfer_ns = work.transfer_ns()
         self._received: dict[tuple[Phase, int, int], Event] = {}
 
     def run(self) -> None:
@@ -34,11 +33,11 @@ class TrainingStep:
             else:
                 self._exchange(action)
         for chunk in range(self._job.vpp):
-            with record_function(f"grad_sync chunk={chunk}"):
+            with self._device.range(f"grad_sync chunk={chunk}"):
                 self._ops(self._work.grad_sync(self._stage, chunk))
-        with record_function("grad_norm"):
+        with self._device.range("grad_norm"):
             self._ops(self._work.grad_norm())
-        with record_function("optimizer"):
+        with self._device.range("optimizer"):
             self._ops(self._work.optimizer(self._stage))
         self._device.synchronize()
 
@@ -46,7 +45,7 @@ class TrainingStep:
         arrived = self._received.pop((work.phase, work.microbatch, work.chunk), None)
         if arrived is not None:
             self._device.wait(COMPUTE, arrived)
-        with record_function(f"{work.phase} microbatch={work.microbatch} chunk={work.chunk}"):
+        with self._device.range(f"{work.phase} microbatch={work.microbatch} chunk={work.chunk}"):
             if work.phase == "forward":
                 self._forward(work.chunk)
             else:
@@ -69,14 +68,14 @@ class TrainingStep:
             self._module(self._work.embedding("backward"))
 
     def _layer(self, layer: int, phase: Phase) -> None:
-        with record_function(f"layer={layer}"):
+        with self._device.range(f"layer={layer}"):
             for module in self._layers[phase]:
                 self._module(module)
 
     def _module(self, module: Module) -> None:
         name, ops = module
         if ops:
-            with record_function(name):
+            with self._device.range(name):
                 self._ops(ops)
 
     def _ops(self, ops: Iterable[Op]) -> None:
@@ -88,9 +87,9 @@ class TrainingStep:
 
     def _collective(self, op: Collective) -> None:
         """On the group's own stream, after what compute holds and before what compute gets next (NCCL's blocking use)."""
-        rendezvous, args = self._communicators.collective(op)
+        meeting, sequence = self._communicators.collective(op)
         self._device.wait(op.group, self._device.record(COMPUTE))
-        self._device.launch(op.group, op.name, op.duration_ns, args=args, rendezvous=rendezvous)
+        self._device.communicate(op.group, op.name, op.duration_ns, meeting, sequence)
         self._device.wait(COMPUTE, self._device.record(op.group))
 
     def _exchange(self, exchange: Exchange) -> None:
@@ -106,11 +105,12 @@ class TrainingStep:
 
     def _transfer(self, message: Transfer) -> Event:
         """One message on the stream of its peer and direction, after what compute holds; returns its end."""
-        rendezvous, args = self._communicators.transfer(message, self._work.activation_elements())
+        elements = self._work.activation_elements()
+        meeting, sequence = self._communicators.transfer(message.direction, message.peer, elements)
         stream = f"{message.direction} {message.peer}"
         name = "emuSend" if message.direction == "send" else "emuRecv"
         label = f"{message.direction}_{message.phase} microbatch={message.microbatch} chunk={message.chunk}"
-        with record_function(label):
+        with self._device.range(label):
             self._device.wait(stream, self._device.record(COMPUTE))
-            self._device.launch(stream, name, self._work.transfer_ns(), args=args, rendezvous=rendezvous)
+            self._device.communicate(stream, name, self._transfer_ns, meeting, sequence)
             return self._device.record(stream)
