@@ -75,7 +75,7 @@ def _last_before(other: Activity, other_gaps: tuple[Int64, Int64], begin: int, e
     if at < 0:
         return None
     released = int(other.boundary_ns[at])
-    if released < begin:
+    if released < begin or at == 0:  # its first boundary is the step's begin, not something it did
         return None
     gap_begin, gap_end = other_gaps
     j = int(np.searchsorted(gap_begin, released))

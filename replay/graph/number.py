@@ -148,13 +148,12 @@ class _Columns:
         host = part.host
         event = np.array(host.event, np.int64)
         start = np.array(host.start_ns, np.int64) + shift
-        is_first = np.array(host.previous, np.int64) < 0
         self._add(
             len(event),
             start=start,
             end=np.array(host.end_ns, np.int64) + shift,
             duration=np.array(host.duration_ns, np.int64),
-            ready=np.where(is_first, start, 0),
+            ready=np.full(len(event), part.step.begin_ns + shift),
             lane=np.array(host.lane, np.int64),
             rank=np.full(len(event), part.step.rank),
             kind=np.array(host.kind, np.int64),
