@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from pathlib import Path
 
 import numpy as np
 import orjson
+import pytest
 from hypothesis import given
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace, TrackEvent
 
+from parsers import read
+from replay.graph.build import build
 from replay.graph.types import Graph, OpKind, Rule
 from replay.report import chrome, perfetto
 from replay.report.slices import Run, Slices, collect
 from replay.simulate.engine import simulate
 from replay.trace import CollectiveKind, Group
+from replay.trace import Trace as TimedTrace
 from tests.synthetic import Comm, Op, graph_of, graphs
 
 Row = tuple[str, str, str, int, int]  # process, track, name, start, end
@@ -136,6 +140,23 @@ def test_an_overlap_goes_to_a_second_track() -> None:
     graph = graph_of([Op("a", 10), Op("b", 10, ready=5), Op("c", 10, ready=10), Op("inside", 0, ready=3)])
     tracks = {name: track for _, track, name, _, _ in rows_of(collect([replayed(graph)]))}
     assert tracks == {"a": "stream 7", "inside": "stream 7 (2)", "b": "stream 7 (2)", "c": "stream 7"}
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize("name", ["deepseek_v3_train_h800.json", "dlrm_kineto.tar.gz"])
+def test_real_timelines_survive_both_formats(name: str, shared_data: Path, tmp_path: Path) -> None:
+    """Every device op of the timeline, a collective as one, comes back with its own times."""
+    trace = read([shared_data / "kineto" / name])
+    assert isinstance(trace, TimedTrace)
+    run = replayed(build(trace))
+    slices = collect([run])
+    perfetto.write(slices, tmp_path / "x.pftrace")
+    chrome.write(slices, tmp_path / "x.json")
+    rows, _ = read_perfetto(tmp_path / "x.pftrace")
+    assert rows == read_chrome(tmp_path / "x.json")
+    kernels = np.isin(run.graph.kind, (OpKind.COMPUTE, OpKind.MEMCPY, OpKind.MEMSET))
+    times = Counter(zip(run.timeline.start_ns[kernels].tolist(), run.timeline.end_ns[kernels].tolist(), strict=True))
+    assert not times - Counter((start, end) for *_, start, end in rows)
 
 
 @given(graphs())
