@@ -30,16 +30,13 @@ def collect(
         lists += [_host_order(part, ops), _handover(part, ops), *_streams(trace, launches, part, ops)]
         lists += [launch_edges(trace, launches, part, ops), _graph_branches(trace, launches, part, ops)]
         lists += [_syncs(part, ops), _queue(part, ops)]
-        source, target, recorded, lost = stream_waits(trace, launches, part.step, part.streams)
+        waits = stream_waits(trace, launches, part.step, part.streams)
         lists.append(
             EdgeList.of(
-                Rule.EVENT,
-                _ops(ops.last, source),
-                _ops(ops.first, target),
-                recorded=recorded.astype(np.bool_),
+                Rule.EVENT, _ops(ops.last, waits.source), _ops(ops.first, waits.target), recorded=waits.recorded
             )
         )
-        dropped += lost
+        dropped += waits.dropped
     return EdgeList.concat([*lists, *_collectives(ops, split)]), dropped
 
 

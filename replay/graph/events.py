@@ -2,57 +2,94 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from replay.core.columns import Int64
+from replay.core.columns import Bool, Int64
 from replay.graph.calls import CallKind
 from replay.graph.selection import Launches, RankStep
 from replay.graph.syncs import StreamIndex, call_by_correlation, sync_rows
 from replay.trace import Trace
 
 
-def stream_waits(
-    trace: Trace, launches: Launches, step: RankStep, streams: StreamIndex
-) -> tuple[Int64, Int64, Int64, int]:
-    """(source device event, target device event, 1 recorded | 0 inferred, dropped) of every wait of one rank.
+@dataclass(frozen=True, slots=True)
+class StreamWaits:
+    """One row per (device event, device event that waits for it)."""
+
+    source: Int64
+    target: Int64
+    recorded: Bool
+    dropped: int  # inferred waits without a source that fits the measured order
+
+
+def stream_waits(trace: Trace, launches: Launches, step: RankStep, streams: StreamIndex) -> StreamWaits:
+    """All stream-to-stream waits of one rank.
 
     Recorded: the sync row names the waiting stream and the event record's call; the source is the last op launched on
-    the recorded stream before that call, the target the first op launched on the waiting stream after the wait call.
-    Inferred: the target is the next op the waiting thread launches, the source the op of another stream, launched
-    before the wait, that ended last before the target began. One without any consistent source is dropped.
+    the recorded stream before that call, together with whatever that stream had been told to wait for since that op;
+    the target is the first op launched on the waiting stream after the wait call. Inferred: the target is the next op
+    the waiting thread launches, the source the op of another stream, launched before the wait, that ended last before
+    the target began. One without any consistent source is dropped.
     """
-    rows = sync_rows(trace, step.rank)
-    by_id = call_by_correlation(trace, step.rank)
     next_launch = _next_launch_of_thread(trace, launches, step)
-    found: list[tuple[int, int, int]] = []
+    recorded = _RecordedWaits(trace, launches, step, streams)
+    found: list[tuple[int, int, bool]] = []
     dropped = 0
     calls = np.concatenate((step.early, step.calls))
-    for call in calls[launches.call_kind[calls] == CallKind.STREAM_WAIT]:
-        row = rows.get(int(trace.correlation[call]), -1)
-        if row >= 0 and int(trace.wait_on_record[row]) in by_id:
-            pair = _recorded(trace, int(call), row, by_id[int(trace.wait_on_record[row])], streams)
-            if pair is not None:
-                found.append((*pair, 1))
+    for call in map(int, calls[launches.call_kind[calls] == CallKind.STREAM_WAIT]):
+        if recorded.knows(call):
+            found += [(source, target, True) for source, target in recorded.pairs(call)]
             continue
-        target = next_launch.get(int(call))
+        target = next_launch.get(call)
         if target is None:
             continue
         source = _inferred_source(trace, int(trace.start_ns[call]), target, streams)
         if source is None:
             dropped += 1
         else:
-            found.append((source, target, 0))
+            found.append((source, target, False))
     columns = np.array(found, np.int64).reshape(-1, 3)
-    return columns[:, 0], columns[:, 1], columns[:, 2], dropped
+    return StreamWaits(columns[:, 0], columns[:, 1], columns[:, 2].astype(np.bool_), dropped)
 
 
-def _recorded(trace: Trace, call: int, row: int, record: int, streams: StreamIndex) -> tuple[int, int] | None:
-    waiting, recorded = streams.lane(int(trace.stream[row])), streams.lane(int(trace.wait_on_stream[row]))
-    if waiting is None or recorded is None:
-        return None
-    source = streams.last_before(recorded, int(trace.start_ns[record]))
-    target = streams.next_after(waiting, int(trace.start_ns[call]))
-    return None if source is None or target is None or source == target else (source, target)
+class _RecordedWaits:
+    """Waits named by ``cuda_sync`` rows, met in order of time; remembers what each stream was told to wait for."""
+
+    def __init__(self, trace: Trace, launches: Launches, step: RankStep, streams: StreamIndex) -> None:
+        self._trace, self._launches, self._streams = trace, launches, streams
+        self._rows = sync_rows(trace, step.rank)
+        self._calls = call_by_correlation(trace, step.rank)
+        self._told: dict[int, list[tuple[int, list[int]]]] = {}  # lane → (time of the wait call, its sources)
+
+    def _row(self, call: int) -> int:
+        return self._rows.get(int(self._trace.correlation[call]), -1)
+
+    def knows(self, call: int) -> bool:
+        """True when the trace says which record the wait call waits for."""
+        row = self._row(call)
+        return row >= 0 and int(self._trace.wait_on_record[row]) in self._calls
+
+    def pairs(self, call: int) -> list[tuple[int, int]]:
+        """(source, target) events of one wait call; empty when either stream ran nothing."""
+        trace, streams, row = self._trace, self._streams, self._row(call)
+        waiting, recorded = streams.lane(int(trace.stream[row])), streams.lane(int(trace.wait_on_stream[row]))
+        if waiting is None or recorded is None or waiting == recorded:
+            return []
+        sources = self._before(recorded, int(trace.start_ns[self._calls[int(trace.wait_on_record[row])]]))
+        begin = int(trace.start_ns[call])
+        self._told.setdefault(waiting, []).append((begin, sources))
+        target = streams.next_after(waiting, begin)
+        return [(source, target) for source in sources if target is not None and source != target]
+
+    def _before(self, lane: int, time_ns: int) -> list[int]:
+        """Last op launched on ``lane`` before a record, and what the stream has been told to wait for since."""
+        last = self._streams.last_before(lane, time_ns)
+        launched = -1
+        if last is not None and self._launches.call[last] >= 0:
+            launched = int(self._trace.start_ns[self._launches.call[last]])
+        inherited = [s for told, sources in self._told.get(lane, []) if launched <= told < time_ns for s in sources]
+        return list(dict.fromkeys([*([last] if last is not None else []), *inherited]))
 
 
 def _inferred_source(trace: Trace, wait_ns: int, target: int, streams: StreamIndex) -> int | None:
