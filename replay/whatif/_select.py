@@ -32,7 +32,7 @@ CLASSES = (*_KINDS, *_KERNELS, _OTHER)
 
 
 def choose(graph: Graph, pattern: str) -> Bool:
-    """Ops that ``pattern`` names; :class:`RefusedError` with near names when there is none.
+    """Ops that ``pattern`` names; :class:`RefusedError` with near words when there is none.
 
     ``@class`` is one of :data:`CLASSES`. Anything else is compared with op names, whatever their case: a whole name,
     a shell pattern (``*gemm*``, ``?``, ``[ab]``), or, without wildcard, a part of the name.
@@ -78,14 +78,11 @@ def _matching(names: tuple[str, ...], pattern: str) -> list[int]:
 
 
 def _suggestion(graph: Graph, pattern: str) -> str:
-    """Names whose words resemble the pattern, else the classes."""
-    used = [graph.names[code] for code in np.unique(graph.name)]
-    words: dict[str, str] = {}
-    for name in used:
-        for word in re.findall(r"[a-z_][a-z0-9_]*", name.casefold()):
-            words.setdefault(word, name)
+    """Words of op names that resemble the pattern (each is a pattern itself), else the classes."""
+    used = (graph.names[code].casefold() for code in np.unique(graph.name))
+    words = sorted({word for name in used for word in re.findall(r"[a-z_][a-z0-9_]*", name)})
     bare = re.sub(r"[*?\[\]]", "", pattern).casefold()
-    near = dict.fromkeys(words[word] for word in difflib.get_close_matches(bare, words, n=3, cutoff=0.6))
+    near = difflib.get_close_matches(bare, words, n=3, cutoff=0.6)
     if near:
-        return f"nearest: {', '.join(repr(name[:80]) for name in near)}"
+        return f"nearest in the names of ops: {', '.join(map(repr, near))}"
     return f"give part of an op's name, or a class: {', '.join(classes_in(graph))}"

@@ -42,8 +42,8 @@ def test_patterns(pattern: str, changed: list[int] | None) -> None:
         assert durations == [30 if op in changed else 10 for op in range(len(NAMES))]
 
 
-def test_a_misspelt_pattern_gets_the_nearest_names() -> None:
-    with pytest.raises(RefusedError, match="nearest: 'flash_fwd'") as error:
+def test_a_misspelt_pattern_gets_the_nearest_words() -> None:
+    with pytest.raises(RefusedError, match="nearest in the names of ops: 'flash_fwd'") as error:
         scale.apply(NAMES, "flash_fdw", 2.0)
     assert error.value.exit_code == 3
 
