@@ -29,7 +29,7 @@ def collect(
     for part in parts:
         lists += [_host_order(part, ops), _handover(part, ops), *_streams(trace, launches, part, ops)]
         lists += [launch_edges(trace, launches, part, ops), _graph_branches(trace, launches, part, ops)]
-        lists += [_syncs(part, ops), _queue(part, ops)]
+        lists += [_syncs(part, ops), _spins(part, ops), _queue(part, ops)]
         waits = stream_waits(trace, launches, part.step, part.streams)
         lists.append(
             EdgeList.of(
@@ -126,6 +126,17 @@ def _syncs(part: RankParts, ops: Numbered) -> EdgeList:
     ]
     return EdgeList.of(
         Rule.HOST_SYNC, [r[0] for r in rows], [r[1] for r in rows], recorded=np.array([r[2] for r in rows], np.bool_)
+    )
+
+
+def _spins(part: RankParts, ops: Numbered) -> EdgeList:
+    base = ops.host_base[part.step.rank]
+    return EdgeList.of(
+        Rule.SPIN,
+        [ops.last[spin.event] for spin, _ in part.host.spins],
+        [base + op for _, op in part.host.spins],
+        lag_ns=np.array([spin.lag_ns for spin, _ in part.host.spins], np.int64),
+        recorded=False,
     )
 
 

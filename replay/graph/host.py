@@ -14,6 +14,7 @@ from replay.core.columns import Int64
 from replay.graph.calls import CallKind
 from replay.graph.handover import Activity, Handover, find_handovers
 from replay.graph.selection import Launches, RankStep
+from replay.graph.spins import Spin, find_spins
 from replay.graph.types import OpKind
 from replay.trace import EventKind, Trace
 
@@ -34,6 +35,7 @@ class HostOps:
     call_op: dict[int, int] = field(default_factory=dict)  # call event → its op
     after_call: dict[int, int] = field(default_factory=dict)  # call event → next op of the thread
     handovers: list[tuple[int, int]] = field(default_factory=list)  # (releasing op, released op)
+    spins: list[tuple[Spin, int]] = field(default_factory=list)  # (what was polled for, released op)
 
     def add(self, lane: int, kind: OpKind, start: int, end: int, duration: int, event: int, previous: int) -> int:
         """Append an op and return its index."""
@@ -59,11 +61,14 @@ def host_ops(trace: Trace, launches: Launches, step: RankStep, timing: dict[int,
     """Ops of all threads that act in the step; ``timing`` holds the calls whose measured duration contains a wait."""
     threads = _activities(trace, launches, step)
     handovers = find_handovers(threads)
+    spins = find_spins(trace, launches, step, threads)
+    spun = {(spin.waiter, spin.from_ns) for spin in spins}
+    handovers = tuple(h for h in handovers if (h.waiter, h.from_ns) not in spun)
     ops = HostOps()
     ends: dict[tuple[int, int], int] = {}  # (lane, time) → op that ends there
     pending: list[tuple[Handover, int]] = []
     for thread in threads:
-        waits = [h for h in handovers if h.waiter == thread.lane]
+        waits: list[Handover | Spin] = [w for w in (*handovers, *spins) if w.waiter == thread.lane]
         cuts = sorted({h.released_ns for h in handovers if h.source == thread.lane})
         calls = _top_level(trace, step.calls[trace.lane[step.calls] == thread.lane])
         _Tiling(ops, thread, timing, trace).run(calls, waits, cuts, ends, pending)
@@ -118,13 +123,13 @@ class _Tiling:
     def run(
         self,
         calls: Int64,
-        waits: list[Handover],
+        waits: list[Handover | Spin],
         cuts: list[int],
         ends: dict[tuple[int, int], int],
         pending: list[tuple[Handover, int]],
     ) -> None:
         """Walk calls and waits in order of time; ``cuts`` are times at which another thread is released."""
-        items: list[tuple[int, int, int | Handover]] = [
+        items: list[tuple[int, int, int | Handover | Spin]] = [
             (int(self._trace.start_ns[c]), int(self._trace.end_ns[c]), int(c)) for c in calls
         ]
         items += [(w.from_ns, w.until_ns, w) for w in waits]
@@ -134,11 +139,13 @@ class _Tiling:
                 self._host_until(cuts[cut_at], ends)
                 cut_at += 1
             self._host_until(start, ends)
-            if isinstance(item, Handover):
+            if isinstance(item, int):
+                self._call(item, start, end)
+            elif isinstance(item, Spin):
+                self._ops.spins.append((item, self._emit(OpKind.HOST, end, end, 0, -1)))
+            else:
                 woken = self._emit(OpKind.HOST, item.released_ns, end, end - item.released_ns, -1)
                 pending.append((item, woken))
-            else:
-                self._call(item, start, end)
             self._now = end
             ends[self._thread.lane, end] = self._previous
         for cut in cuts[cut_at:]:

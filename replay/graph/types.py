@@ -51,6 +51,7 @@ class Rule(IntEnum):
     SCHEDULE = 10  # order given by a pipeline schedule
     DATA = 11  # producer to consumer across layers or stages
     OCCUPANCY = 12  # a kernel of another stream held the device
+    SPIN = 13  # host polls for a flag that device work sets
 
 
 @dataclass(frozen=True, slots=True)
