@@ -80,7 +80,8 @@ def _matching(names: tuple[str, ...], pattern: str) -> list[int]:
 def _suggestion(graph: Graph, pattern: str) -> str:
     """Words of op names that resemble the pattern (each is a pattern itself), else the classes."""
     used = (graph.names[code].casefold() for code in np.unique(graph.name))
-    words = sorted({word for name in used for word in re.findall(r"[a-z_][a-z0-9_]*", name)})
+    whole = {word for name in used for word in re.findall(r"[a-z_][a-z0-9_]*", name)}
+    words = sorted(whole.union(*(word.split("_") for word in whole)))
     bare = re.sub(r"[*?\[\]]", "", pattern).casefold()
     near = difflib.get_close_matches(bare, words, n=3, cutoff=0.6)
     if near:

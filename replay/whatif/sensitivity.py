@@ -14,7 +14,6 @@ from replay.whatif import link, scale
 from replay.whatif._edit import scaled
 from replay.whatif._select import classes_in
 
-_CLASSES = ("@host", "@gemm", "@attention", "@other", "@copy")
 _LABELS = {"@other": "other kernels time"}
 _FACTORS = (0.9, 1.1)
 
@@ -55,7 +54,8 @@ def _parameters(graph: Graph) -> Iterator[tuple[str, list[Graph]]]:
         if tier not in ("all", "intra", "inter"):  # the kinds of parallelism cover every transfer once
             yield f"{tier} link bandwidth", [link.apply(graph, tier, factor) for factor in _FACTORS]
     present = classes_in(graph)
-    for name in _CLASSES:
+    named = [name for name in ("@gemm", "@attention") if name in present]
+    for name in ("@host", *named, "@other" if named else "@compute", "@copy"):
         if name in present:
             yield _LABELS.get(name, f"{name[1:]} time"), [scale.apply(graph, name, factor) for factor in _FACTORS]
     if len(np.unique(graph.rank)) > 1 and "@compute" in present:

@@ -34,5 +34,10 @@ def test_largest_effect_first() -> None:
 def test_load_of_the_busiest_rank() -> None:
     """Rank 1 computes longest; 10 % less leaves rank 0, 95, on the path."""
     graph = graph_of([Op("mul", 95), Op("mul", 100, rank=1)])
-    load = [(e.factor, e.step_change_ns) for e in sensitivities(graph) if e.parameter == "load of rank 1"]
-    assert load == [(0.9, -5), (1.1, 10)]
+    effects = [(e.parameter, e.factor, e.step_change_ns) for e in sensitivities(graph)]
+    assert effects == [
+        ("compute time", 0.9, -10),
+        ("compute time", 1.1, 10),
+        ("load of rank 1", 0.9, -5),
+        ("load of rank 1", 1.1, 10),
+    ]
