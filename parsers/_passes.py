@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from math import isfinite
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import orjson
 
+from parsers.source import SourceFile
 from replay.core.errors import TraceError
 from replay.layout import Layout
 from replay.recording import PassKind, PipelineRecording
 from replay.trace import Health
 
+_NOT_JSON = re.compile(rb"-?\b(?:NaN|Infinity)\b")
 COMPUTE = (PassKind.FORWARD, PassKind.BACKWARD)
 
 
@@ -81,6 +85,15 @@ class Source:
     format: str
     files: tuple[str, ...]
     steps_total_ns: dict[int, int] = field(default_factory=dict)
+    layers: int | None = None
+
+
+def load_json(file: SourceFile) -> Any:
+    """A whole JSON document; the non-numbers that Python's json writes (NaN, Infinity) become null."""
+    try:
+        return orjson.loads(_NOT_JSON.sub(b"null", file.read()))
+    except orjson.JSONDecodeError as error:
+        raise TraceError(f"{file.name}: not valid JSON ({error}); record or copy it again") from error
 
 
 def complete_steps(rows: Sequence[PassRow], layout: Layout, intake: Intake, where: str) -> list[PassRow]:
@@ -140,4 +153,5 @@ def recording(rows: Iterable[PassRow], source: Source, health: Health) -> Pipeli
         files=source.files,
         health=health,
         steps_total_ns=source.steps_total_ns,
+        layers=source.layers,
     )

@@ -13,9 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import orjson
-
-from parsers._passes import Intake, PassRow, Source, complete_steps, recording
+from parsers._passes import Intake, PassRow, Source, complete_steps, load_json, recording
 from parsers.source import SourceFile
 from replay.core.errors import TraceError
 from replay.core.units import NS_PER_US
@@ -79,10 +77,7 @@ def _file_rows(file: SourceFile, intake: Intake) -> list[PassRow]:
 
 
 def _events(file: SourceFile) -> list[Any]:
-    try:
-        document = orjson.loads(file.read())
-    except orjson.JSONDecodeError as error:
-        raise TraceError(f"{file.name}: not valid JSON ({error}); record or download it again") from error
+    document = load_json(file)
     events = document.get("traceEvents") if isinstance(document, dict) else document
     if not isinstance(events, list):
         raise TraceError(f"{file.name}: expected a list of Chrome events")

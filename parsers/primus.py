@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import orjson
-
-from parsers._passes import Intake, PassRow, Source, complete_steps, recording
+from parsers._passes import Intake, PassRow, Source, complete_steps, load_json, recording
 from parsers.source import SourceFile
 from replay.core.errors import TraceError
 from replay.core.units import NS_PER_MS, NS_PER_US
@@ -23,7 +22,7 @@ from replay.recording import PassKind, PipelineRecording
 FORMAT = "primus"
 RESOLUTION_NS = NS_PER_US  # times are float64 ms of a device event timer that counts in us
 _RANK = re.compile(r"_pp_rank_(\d+)\.json(\.gz)?$")
-_NOT_JSON = re.compile(rb"-?\b(?:NaN|Infinity)\b")  # Python's json writes them, the standard has no such numbers
+_JOB_FACT = re.compile(r"(?:^|_)(layer|gbs)(\d+)(?=_|$)")  # gpu8_layer64_gbs16_pp8
 _PHASES = ((PassKind.FORWARD, "fwd", "forward"), (PassKind.BACKWARD, "bwd", "backward"))
 
 
@@ -38,8 +37,9 @@ def sniff(head: bytes, path: Path) -> bool:
 def read(files: Sequence[SourceFile], options: object) -> PipelineRecording:
     """One recording of all ranks. Raises :class:`TraceError` for missing ranks and when no iteration is complete."""
     del options
-    dumps, configs = _one_job(files)
     intake = Intake()
+    dumps, configs = _one_job(files)
+    facts = _job_facts(dumps[min(dumps)], intake)
     rows: list[PassRow] = []
     totals: dict[int, int] = {}
     for rank, file in dumps.items():
@@ -47,7 +47,7 @@ def read(files: Sequence[SourceFile], options: object) -> PipelineRecording:
             rows += _rows(rank, step, record, intake)
             if isinstance(total := record.get("total"), int | float):
                 totals[step] = max(totals.get(step, 0), round(total * NS_PER_MS))
-    layout = _layout(configs, sorted(dumps), rows, intake)
+    layout = _with_batch(_layout(configs, sorted(dumps), rows, intake), facts.get("gbs"))
     complete = complete_steps(_labelled(rows, layout), layout, intake, dumps[min(dumps)].name)
     kept = {row.step for row in complete}
     source = Source(
@@ -56,6 +56,7 @@ def read(files: Sequence[SourceFile], options: object) -> PipelineRecording:
         FORMAT,
         tuple(file.name for file in files),
         {step: total for step, total in sorted(totals.items()) if step in kept},
+        facts.get("layer"),
     )
     return recording(complete, source, intake.health())
 
@@ -74,11 +75,25 @@ def _one_job(files: Sequence[SourceFile]) -> tuple[dict[int, SourceFile], list[S
     return next(iter(jobs.values())), [file for file in files if not _RANK.search(file.name)]
 
 
+def _job_facts(file: SourceFile, intake: Intake) -> dict[str, int]:
+    """Layers and global batch, where the job's name tells them."""
+    match = _RANK.search(file.name)
+    facts = {key: int(number) for key, number in _JOB_FACT.findall(file.name[: match.start()] if match else "")}
+    if facts:
+        intake.inferred["layers and global batch, from the job's name"] += len(facts)
+    return {key: number for key, number in facts.items() if number > 0}
+
+
+def _with_batch(layout: Layout, gbs: int | None) -> Layout:
+    """The layout with global and micro-batch size, when the name's global batch fits the micro-batches recorded."""
+    per_sequence = layout.dp * (layout.microbatches or 1)
+    if gbs is None or gbs % per_sequence:
+        return layout
+    return replace(layout, gbs=gbs, mbs=gbs // per_sequence)
+
+
 def _load(file: SourceFile) -> dict[str, Any]:
-    try:
-        document = orjson.loads(_NOT_JSON.sub(b"null", file.read()))
-    except orjson.JSONDecodeError as error:
-        raise TraceError(f"{file.name}: not valid JSON ({error}); copy the dump again") from error
+    document = load_json(file)
     if not isinstance(document, dict):
         raise TraceError(f"{file.name}: expected an object of iterations")
     return document

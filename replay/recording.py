@@ -50,6 +50,7 @@ class PipelineRecording:
     files: tuple[str, ...]
     health: Health
     steps_total_ns: dict[int, int] = field(default_factory=dict)  # iteration → recorded total, where the file says
+    layers: int | None = None  # layers of the model, where the file says
 
     def __post_init__(self) -> None:
         columns = {

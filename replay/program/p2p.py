@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -130,6 +131,17 @@ def _crosses(item: Pass, layout: Layout, direction: int) -> bool:
     return other is not None and other.stage != item.stage
 
 
+def _blocked_by(item: Pass, layout: Layout) -> Pass | None:
+    """The pass whose receive must be posted before the output of ``item`` has left.
+
+    With groups larger than the pipeline, what wraps from the last rank to the first is received into a buffer long
+    before it is needed (Megatron's ``fwd_recv_buffer``), so it holds nobody.
+    """
+    consumer = neighbour(item, layout, 1)
+    wraps = consumer is not None and consumer.chunk != item.chunk
+    return None if wraps and (layout.group_size or layout.pp) > layout.pp else consumer
+
+
 @dataclass(frozen=True, slots=True)
 class Exchanges:
     """All batches of a step, with where every output is sent and every input received."""
@@ -142,7 +154,7 @@ class Exchanges:
         """Passes after whose end the batch can complete: its own post, its producers' posts, blocked sends' peers."""
         peers = [self.sender[other] for item in batch.receives if (other := neighbour(item, layout, -1))]
         if blocking:
-            peers += [self.receiver[other] for item in batch.sends if (other := neighbour(item, layout, 1))]
+            peers += [self.receiver[item] for item in map(partial(_blocked_by, layout=layout), batch.sends) if item]
         return [post for post in (batch.post, *(peer.post for peer in peers)) if post is not None]
 
 

@@ -3,26 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
-from replay.core.evidence import Grade
 from replay.graph.types import OpKind, Rule
 from replay.layout import Layout
 from replay.pipelines import ScheduleOrder
 from replay.program.draft import Draft, DraftOp
 from replay.program.p2p import ExchangeModel, Exchanges, exchanges, neighbour, passes_of
-from replay.program.pipeline_graph import PipelineGraph
+from replay.program.pipeline_graph import Cost, PipelineGraph
 from replay.program.recorded_steps import PHASE_WORDS, Pass, rank_orders
 from replay.recording import PassKind
-
-
-@dataclass(frozen=True, slots=True)
-class Cost:
-    """Duration of a pass and how it is known."""
-
-    duration_ns: int
-    grade: Grade
 
 
 def pass_graph(

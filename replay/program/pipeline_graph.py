@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from replay.core.columns import Int32, Int64
+from replay.core.columns import Bool, Int32, Int64
 from replay.core.errors import TraceError
+from replay.core.evidence import Grade
 from replay.graph.types import Graph, OpKind
 from replay.program.draft import Measured, with_measured
 from replay.program.recorded_steps import OpKey, Pass, RecordedStep, Span
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Duration of an op and how it is known."""
+
+    duration_ns: int
+    grade: Grade
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +41,19 @@ class PipelineGraph:
         return np.array([op.stage for op in self.ops], np.int32)
 
     @property
+    def arrivals(self) -> Bool:
+        """True for the arrivals of communication, which take no time."""
+        return np.asarray(self.graph.kind == OpKind.ARRIVAL)
+
+    @property
     def op_types(self) -> tuple[str, ...]:
         """Type of every op, by the recording's names."""
         return tuple(op.op_type for op in self.ops)
+
+    def priced(self, price: Callable[[Pass | OpKey], Cost]) -> Int64:
+        """Duration of every op; an arrival takes no time."""
+        durations = [price(op).duration_ns for op in self.ops]
+        return np.where(self.arrivals, 0, np.array(durations, np.int64))
 
     def durations(self, step: RecordedStep) -> Measured:
         """Measured starts, ends and durations of a step; a transfer lasts from its last member's arrival (R3).

@@ -23,8 +23,8 @@ from replay.graph.types import OpKind, Rule
 from replay.layout import Layout
 from replay.program.draft import Draft, DraftComm, DraftOp
 from replay.program.p2p import neighbour, passes_of
-from replay.program.passes import Cost, pass_name
-from replay.program.pipeline_graph import PipelineGraph
+from replay.program.passes import pass_name
+from replay.program.pipeline_graph import Cost, PipelineGraph
 from replay.program.recorded_steps import PHASE_WORDS, OpKey, Pass, rank_orders
 from replay.recording import PassKind
 from replay.trace import CollectiveKind
