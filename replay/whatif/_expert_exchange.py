@@ -11,10 +11,12 @@ from replay.collectives import direct_all_to_all, ring_all_reduce
 from replay.collectives._link import Link
 from replay.collectives.deduplicating import exchange_time_ns
 from replay.collectives.hierarchical import tier_nbytes, two_tier_time_ns
-from replay.core.columns import Bool
-from replay.graph.types import Graph
+from replay.core.columns import Bool, Float64
+from replay.graph.types import Graph, OpKind
 from replay.program.expert_side import ExpertSide
-from replay.trace import MISSING
+from replay.trace import CollectiveKind
+
+SMALL_NBYTES = 32 * 1024  # moved within 1 µs at 32 GB/s, the slowest link of a training node: latency is what is left
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,14 +38,6 @@ class Tiers:
                 return None
             links.append(Link(bandwidth, profile.get(f"{tier}_node_latency_ns") or 0.0))
         return Tiers(*links)
-
-
-@dataclass(frozen=True, slots=True)
-class Envelope:
-    """Latency and bandwidth read off the lower envelope of one collective's transfers, as the trace shows them."""
-
-    link: Link
-    sizes: int  # message sizes it rests on
 
 
 def deduplicated_ns(side: ExpertSide, tiers: Tiers, token_nbytes: float = 1.0) -> float:
@@ -70,15 +64,16 @@ def flat_ns(side: ExpertSide, tiers: Tiers, nbytes: float) -> float:
     return side.load * float(two_tier_time_ns(inside, outside, tiers.intra, tiers.inter))
 
 
-def flat_ratio(old: ExpertSide, new: ExpertSide, tiers: Tiers | None, nbytes: float, fit: Envelope | None) -> float:
-    """New over old time of a flat all-to-all of ``nbytes`` a rank; bytes leaving a rank: S · (1 - 1/ep).
+def flat_factor(old: ExpertSide, new: ExpertSide, duration_ns: Float64, latency_ns: float) -> Float64:
+    """New over old time of flat all-to-alls that took ``duration_ns``: messages to peers, then bytes.
 
-    With links: their time. Else with the trace's own latency and bandwidth. Else bytes alone.
+    (ep - 1) messages of ``latency_ns`` each, the rest of the duration scales with the bytes that leave a rank,
+    S · (1 - 1/ep).
     """
-    if tiers is not None:
-        return flat_ns(new, tiers, nbytes) / flat_ns(old, tiers, nbytes)
-    after, before = (side.load * float(direct_all_to_all.sent_nbytes(nbytes, side.ep)) for side in (new, old))
-    return float(fit.link.time_ns(after) / fit.link.time_ns(before)) if fit is not None else after / before
+    entry = np.minimum((old.ep - 1) * latency_ns, duration_ns)
+    after, before = (side.load * float(direct_all_to_all.sent_nbytes(1.0, side.ep)) for side in (new, old))
+    later = entry * (new.ep - 1) / (old.ep - 1) + (duration_ns - entry) * after / before
+    return np.asarray(later / np.maximum(duration_ns, 1.0))
 
 
 def leaves_node(side: ExpertSide) -> bool:
@@ -95,20 +90,33 @@ def gradient_ratio(old: tuple[int, int], new: tuple[int, int]) -> float:
     return after / before
 
 
-def envelope(graph: Graph, ops: Bool) -> Envelope | None:
-    """Latency + bandwidth from the shortest transfer of every message size, ``None`` with fewer than three sizes.
+def message_latency_ns(graph: Graph, exchanges: Bool, ep: int) -> float | None:
+    """Latency of one message between ranks as the trace shows it, ``None`` where it does not.
 
-    Least squares over sizes; ``None`` also where the line does not rise or starts below zero.
+    First the intercept of the exchanges' own lower envelope over bytes (three sizes or more), spread over their ep - 1
+    messages; else the shortest small all-reduce, which takes 2 (n - 1) steps as a ring.
     """
-    known = ops & (graph.comm >= 0)
-    known[known] = graph.comms.nbytes[graph.comm[known]] != MISSING
-    nbytes = graph.comms.nbytes[graph.comm[known]].astype(np.float64)
-    duration = graph.duration_ns[known].astype(np.float64)
-    sizes = np.unique(nbytes)
+    intercept = _intercept_ns(graph, exchanges)
+    if intercept is not None:
+        return intercept / (ep - 1)
+    rows = graph.comm[(graph.kind == OpKind.TRANSFER) & (graph.comm >= 0)]
+    duration = graph.duration_ns[(graph.kind == OpKind.TRANSFER) & (graph.comm >= 0)]
+    comms = graph.comms
+    small = (comms.kind == CollectiveKind.ALL_REDUCE) & (comms.size > 1) & (comms.seen == comms.size)
+    small &= (comms.nbytes >= 0) & (comms.nbytes <= SMALL_NBYTES)
+    steps = 2.0 * (comms.size[rows] - 1)
+    each = duration[small[rows]] / steps[small[rows]]
+    return float(each[each > 0].min()) if (each > 0).any() else None
+
+
+def _intercept_ns(graph: Graph, ops: Bool) -> float | None:
+    """Intercept of duration over bytes, through the shortest op of every size; ``None`` where no line rises from 0."""
+    chosen = np.flatnonzero(ops & (graph.comm >= 0))
+    nbytes = graph.comms.nbytes[graph.comm[chosen]].astype(np.float64)
+    duration = graph.duration_ns[chosen].astype(np.float64)
+    sizes = np.unique(nbytes[nbytes >= 0])
     if len(sizes) < 3:
         return None
     shortest = np.array([duration[nbytes == size].min() for size in sizes])
-    slope, latency = np.polyfit(sizes, shortest, 1)
-    if slope <= 0 or latency < 0:
-        return None
-    return Envelope(Link(1e9 / float(slope), float(latency)), len(sizes))
+    slope, intercept = np.polyfit(sizes, shortest, 1)
+    return float(intercept) if slope > 0 and intercept >= 0 else None

@@ -1,0 +1,63 @@
+"""Two expert layouts of one graph, side by side: what every class of ops is compared with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from hwprofiles import HardwareProfile
+from replay.core.columns import Float64
+from replay.graph.types import Graph
+from replay.layout import Layout
+from replay.program.expert_side import ExpertSide, check_fits, experts_of, ranks_per_node, tokens_per_rank
+from replay.program.groups import coordinates
+from replay.program.retiming import RetimeContext
+from replay.program.types import Labels
+from replay.whatif._draft import quantities
+from replay.whatif._expert_exchange import Tiers
+
+ASSUMED_DEVICES_PER_NODE = 8  # every NVLink, xGMI and HCCS training node that a profile of this project describes
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Everything that the classes of ops are compared with."""
+
+    graph: Graph
+    labels: Labels
+    profile: HardwareProfile | None
+    old: ExpertSide
+    new: ExpertSide
+    tiers: Tiers | None
+    rank_load: Float64  # per op: load of its own rank (all ranks seen) or of the busiest, over the mean of maxima
+    layer_load: Float64  # per op: load of the busiest rank in its layer, over the mean of maxima
+
+
+def compare(
+    graph: Graph, labels: Labels, source: Layout, target: Layout, context: RetimeContext
+) -> tuple[Comparison, str]:
+    """Both sides in numbers, and how the tokens are known."""
+    experts = experts_of(context.model)
+    for layout in (source, target):
+        check_fits(experts, layout)
+    tokens, how = tokens_per_rank(context.trace, source, context.model)
+    per_node = (context.profile and context.profile.get("devices_per_node")) or ASSUMED_DEVICES_PER_NODE
+    old, new = (ExpertSide(experts, x.ep, ranks_per_node(x, int(per_node)), tokens) for x in (source, target))
+    ones = np.ones(len(graph))
+    if context.loads is None:
+        return Comparison(graph, labels, context.profile, old, new, Tiers.of(context.profile), ones, ones), how
+    slowest = context.loads.slowest(target.ep)
+    row = np.maximum(labels.layer, 0) % len(slowest)
+    layer_load = slowest[row] / slowest.mean()
+    rank_load = layer_load
+    if len(np.unique(graph.rank)) == target.world_size:
+        index = {rank: coordinates(target, rank, expert=True)["ep"] for rank in range(target.world_size)}
+        own = np.array([index[int(rank)] for rank in graph.rank])
+        rank_load = context.loads.of_ranks(target.ep)[row, own] / slowest.mean()
+    new = replace(new, load=float(slowest.mean()))
+    return Comparison(graph, labels, context.profile, old, new, Tiers.of(context.profile), rank_load, layer_load), how
+
+
+def side_quantities(side: ExpertSide) -> dict[str, float]:
+    return quantities(ep=side.ep, tokens=side.tokens, load_max_over_mean=side.load)
