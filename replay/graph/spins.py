@@ -16,7 +16,7 @@ from replay.graph.handover import Activity
 from replay.graph.selection import Launches, RankStep
 from replay.trace import CollectiveKind, Trace
 
-_WAKE_NS = 50 * NS_PER_US  # the flag is set, and noticed, this close to the kernel's end
+_WAKE_NS = 100 * NS_PER_US  # the flag is set, and noticed, this close to the kernel's end
 
 
 @dataclass(frozen=True, slots=True)
