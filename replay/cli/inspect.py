@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +27,7 @@ def command(inputs: tuple[Path, ...], *, as_json: bool, quiet: bool, **given: An
     facts = api.facts(**{name: value for name, value in given.items() if value is not None})
     with stages(quiet=quiet or as_json) as progress:
         inspection = api.inspect(inputs, facts, progress=progress)
-    out = click.get_text_stream("stdout")
     if as_json:
-        out.write(api.to_json(inspection))
+        sys.stdout.write(api.to_json(inspection))
     else:
-        api.render(inspection, out, quiet=quiet)
+        api.render(inspection, sys.stdout, quiet=quiet)

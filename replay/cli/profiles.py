@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import click
 
 
@@ -11,8 +13,7 @@ def command(name: str | None) -> None:
     """List the hardware profiles, or show the parameters of one with unit, evidence grade and source."""
     from replay import api  # noqa: PLC0415 - keeps `replay --help` fast
 
-    out = click.get_text_stream("stdout")
     if name is None:
-        api.render_profiles(api.profiles(), out)
+        api.render_profiles(api.profiles(), sys.stdout)
     else:
-        api.render_profile(api.load_profile(name), out)
+        api.render_profile(api.load_profile(name), sys.stdout)

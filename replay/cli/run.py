@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -42,11 +43,10 @@ def command(inputs: tuple[Path, ...], **given: Any) -> None:
         answer = api.answer(inputs, question, facts, progress=progress)
     for path in given["outputs"]:
         api.write(answer, path)
-    out = click.get_text_stream("stdout")
     if given["as_json"]:
-        out.write(api.to_json(answer.result))
+        sys.stdout.write(api.to_json(answer.result))
     else:
-        api.render(answer.result, out, explain=given["explain"], quiet=given["quiet"])
+        api.render(answer.result, sys.stdout, explain=given["explain"], quiet=given["quiet"])
 
 
 def _asked(given: dict[str, Any]) -> dict[str, Any]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TextIO
 
-from rich.console import Console
 from rich.table import Table
 
 from hwprofiles import HardwareProfile, load
+from replay.report.console import console
 
 
 def render_profiles(names: Sequence[str], out: TextIO) -> None:
@@ -16,7 +16,7 @@ def render_profiles(names: Sequence[str], out: TextIO) -> None:
     table = Table(box=None, show_header=False, pad_edge=False)
     for name in names:
         table.add_row(name, load(name).title)
-    Console(file=out, highlight=False).print(table)
+    console(out).print(table)
 
 
 def render_profile(profile: HardwareProfile, out: TextIO) -> None:
@@ -25,6 +25,5 @@ def render_profile(profile: HardwareProfile, out: TextIO) -> None:
     for name, parameter in profile.parameters.items():
         error = "" if parameter.stderr is None else f" ± {parameter.stderr:.2g}"
         table.add_row(name, f"{parameter.value:.6g}{error}", parameter.unit, parameter.grade.label, parameter.source)
-    console = Console(file=out, highlight=False)
-    console.print(profile.title, style="bold", markup=False)
-    console.print(table)
+    console(out).print(profile.title, style="bold", markup=False)
+    console(out).print(table)

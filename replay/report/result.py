@@ -84,6 +84,18 @@ class CollectiveRow:
 
 
 @dataclass(frozen=True, slots=True)
+class ChunkCostRow:
+    """Mean time of one chunk's passes of one phase."""
+
+    stage: int
+    chunk: int
+    phase: str
+    mean_ms: float
+    spread_ms: float
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
 class Sensitivity:
     """How the replayed (or predicted) step moves when one parameter moves."""
 
@@ -110,6 +122,7 @@ class Measured:
     breakdown: Mapping[str, Numbers] = field(default_factory=dict)  # of the slowest rank
     breakdown_mean: Mapping[str, Numbers] = field(default_factory=dict)  # over the ranks in the input
     collectives: tuple[CollectiveRow, ...] = ()
+    chunk_costs: tuple[ChunkCostRow, ...] = ()
     warnings: tuple[str, ...] = ()
 
 

@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TextIO
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
 from replay.report.breakdown import State
+from replay.report.console import console
 from replay.report.definitions import DEFINITIONS
 from replay.report.result import ChangeRow, CollectiveRow, HealthFacts, Inspection, Measured, RunResult
 
-PLAIN_WIDTH = 120  # columns when the output is a file or a pipe
 TOP_CHANGES = 10
 TOP_SENSITIVITIES = 3
 
@@ -29,11 +29,21 @@ def render_run(result: RunResult, out: TextIO, *, explain: bool = False, quiet: 
     """Write the report of a run; ``quiet`` keeps the headline, ``explain`` adds every change and the definitions."""
     sections: list[Section] = [_headline]
     if not quiet:
-        sections += [_held_fixed, _layouts, _breakdown, _evidence, _changes, _stragglers, _collectives, _sensitivities]
+        sections += [
+            _held_fixed,
+            _layouts,
+            _breakdown,
+            _evidence,
+            _changes,
+            _stragglers,
+            _collectives,
+            _chunk_costs,
+            _sensitivities,
+        ]
         sections += [_trust, _warnings]
     if explain:
         sections += [_interval_basis, _definitions]
-    _print(out, (item for section in sections for item in section(result)))
+    console(out).print(Group(*(item for section in sections for item in section(result))))
 
 
 def render_inspection(result: Inspection, out: TextIO, *, quiet: bool = False) -> None:
@@ -41,13 +51,8 @@ def render_inspection(result: Inspection, out: TextIO, *, quiet: bool = False) -
     items = [*_input(result), *_measured(result)]
     if not quiet:
         items += [*_layouts(result), *_model(result), *_breakdown(result), *_top_ops(result), *_collectives(result)]
-        items += [*_trust(result), *_questions(result), *_warnings(result)]
-    _print(out, items)
-
-
-def _print(out: TextIO, items: Iterable[RenderableType]) -> None:
-    console = Console(file=out, highlight=False, soft_wrap=False, width=None if out.isatty() else PLAIN_WIDTH)
-    console.print(Group(*items))
+        items += [*_chunk_costs(result), *_trust(result), *_questions(result), *_warnings(result)]
+    console(out).print(Group(*items))
 
 
 def _ms(value: float | int | None) -> str:
@@ -80,15 +85,12 @@ def _table(*columns: str, left: int = 1) -> Table:
 
 
 def _headline(result: RunResult) -> Iterable[RenderableType]:
-    measured = f"measured {_ms(result.measured_step_ms)}"
-    replayed = f"replayed {_ms(result.replayed_step_ms)} (error {_pct(result.replay_error_pct)})"
-    if result.predicted_step_ms is None:
-        yield Text(f"step: {measured}, {replayed}", style="bold")
-    else:
-        interval = result.predicted_interval_ms
-        band = f" (80 %: {_ms(interval[0])} to {_ms(interval[1])})" if interval else ""
+    yield Text(f"measured   {_ms(result.measured_step_ms)}", style="bold")
+    yield Text(f"replayed   {_ms(result.replayed_step_ms)}  (error {_pct(result.replay_error_pct)})", style="bold")
+    if result.predicted_step_ms is not None and result.predicted_interval_ms is not None:
+        low, high = result.predicted_interval_ms
         yield Text(
-            f"step: {measured}, {replayed}, predicted {_ms(result.predicted_step_ms)}{band}, "
+            f"predicted  {_ms(result.predicted_step_ms)}  (80 %: {_ms(low)} to {_ms(high)}), "
             f"speed-up x{result.speedup:.3f}",
             style="bold",
         )
@@ -116,8 +118,11 @@ def _layouts(result: Measured) -> Iterable[RenderableType]:
         if value is not None or new is not None:
             words.append(f"{key} {_known(value)}" if new == value else f"{key} {_known(value)} -> {_known(new)}")
     yield Text("  " + ", ".join(words))
+    reasons: dict[str, list[str]] = {}
     for key, reason in result.layout.evidence.items():
-        yield Text(f"  {key}: {reason}")
+        reasons.setdefault(reason, []).append(key)
+    for reason, keys in reasons.items():
+        yield Text(f"  {', '.join(keys)}: {reason}")
 
 
 def _known(value: int | str | None) -> str:
@@ -206,6 +211,17 @@ def _collective_cells(row: CollectiveRow, *, after: bool) -> list[str]:
     return cells
 
 
+def _chunk_costs(result: Measured) -> Iterable[RenderableType]:
+    if not result.chunk_costs:
+        return
+    yield _heading("Chunk costs of the source")
+    table = _table("stage", "chunk", "phase", "mean", "spread", "passes", left=3)
+    for row in result.chunk_costs:
+        cells = (str(row.stage), str(row.chunk), row.phase, _ms(row.mean_ms), _ms(row.spread_ms), str(row.count))
+        table.add_row(*cells)
+    yield table
+
+
 def _sensitivities(result: RunResult) -> Iterable[RenderableType]:
     if not result.sensitivity:
         return
@@ -237,7 +253,7 @@ def _health(health: HealthFacts) -> Iterable[RenderableType]:
     if health.blocked_share_pct:
         shares = ", ".join(f"{name} {_pct(share)}" for name, share in health.blocked_share_pct.items())
         yield Text(f"  host blocked, share of the step: {shares}")
-    for rank, (offset, error) in health.clock_offset_us.items():
+    for rank, (offset, error) in health.clock_offset_us.items() if len(health.clock_offset_us) > 1 else ():
         yield Text(f"  clock of rank {rank}: {offset:+.1f} us, error {error:.1f} us")
 
 

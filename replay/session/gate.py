@@ -40,9 +40,14 @@ def most_differing(graph: Graph, timeline: Timeline) -> str:
         if unexplained[op] <= 0 or len(lines) == NAMED_OPS:
             break
         off = ns_to_ms(timeline.start_ns[op] - graph.measured_start_ns[op])
-        where = textwrap.shorten(graph.describe(int(op)), NAME_WIDTH, placeholder="...")
+        where = short(graph.describe(int(op)))
         unexplained_ms = ns_to_ms(unexplained[op])
         lines.setdefault(
             graph.name_of(int(op)), f"{where} ({unexplained_ms:.3f} ms unexplained, simulated {off:+.3f} ms off)"
         )
     return f"largest differences: {'; '.join(lines.values())}" if lines else "no single op stands out"
+
+
+def short(name: str) -> str:
+    """A name that fits in a message: kernel names run to kilobytes."""
+    return textwrap.shorten(name, NAME_WIDTH, placeholder="...")

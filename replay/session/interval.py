@@ -19,14 +19,14 @@ UNKNOWN_SPREAD = 0.02  # assumed where the input holds fewer than three steps to
 
 GRADE_WIDTH = {
     Grade.MEASURED: 0.0,
-    Grade.SCALED: 0.05,
-    Grade.FITTED: 0.10,
-    Grade.EXTRAPOLATED: 0.20,
-    Grade.DATASHEET: 0.30,
-    Grade.ASSUMED: 0.50,
+    Grade.SCALED: 0.2,
+    Grade.FITTED: 0.3,
+    Grade.EXTRAPOLATED: 0.5,
+    Grade.DATASHEET: 0.5,
+    Grade.ASSUMED: 1.0,
 }
-"""Relative half-width at 80 % of a re-timed duration by how it is known: a stated rule, not a fit. See
-docs/explanation/validity.md."""
+"""Half-width at 80 % of a re-timed duration, as a share of its change: a stated rule, not a fit (docs/explanation/
+validity.md). An assumed change may not happen at all, or be twice as large."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +58,11 @@ def step_spread(steps_ns: Sequence[int]) -> Part:
         )
     width = Z80 * spread / 100
     return Part.symmetric(width, f"spread of {len(steps_ns)} steps: ± {100 * width:.2f} %")
+
+
+def spread_range(half_range_pct: float) -> Part:
+    """From half the 10-90 % range of the steps, which is a half-width at 80 % as it stands."""
+    return Part.symmetric(half_range_pct / 100, f"spread of the steps: ± {half_range_pct:.2f} %")
 
 
 def start_error(p95_pct: float) -> Part:

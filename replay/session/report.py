@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 from replay.core.units import ns_to_ms
 from replay.graph.types import Graph
@@ -14,11 +15,12 @@ from replay.session.facts import health_facts, trace_facts
 from replay.session.interval import Part, bias, interval, spread_pct, start_error, step_spread
 from replay.session.prediction import Prediction
 from replay.session.question import Facts, Question
-from replay.session.source_layout import SourceLayout, held_fixed
+from replay.session.source import Source, held_fixed
+from replay.simulate.timeline import Timeline
 from replay.whatif.sensitivity import sensitivities
 
 
-def measured_part(baseline: Baseline, source: SourceLayout) -> Measured:
+def measured_part(baseline: Baseline, source: Source) -> Measured:
     """What a run and an inspection both say about a trace."""
     graph = baseline.graph
     parts = {
@@ -43,52 +45,66 @@ def measured_part(baseline: Baseline, source: SourceLayout) -> Measured:
 
 
 def run_result(
-    baseline: Baseline, source: SourceLayout, prediction: Prediction | None, question: Question, facts: Facts
+    baseline: Baseline, source: Source, prediction: Prediction | None, question: Question, facts: Facts
 ) -> RunResult:
     """The whole answer about a trace."""
-    measured = measured_part(baseline, source)
-    graph = prediction.graph if prediction else baseline.graph
-    more: dict[str, object] = {
-        "evidence_share": evidence_share(graph),
-        "sensitivity": sensitivity_rows(graph),
-        "question": question.options(),
-    }
+    result = extend(RunResult, measured_part(baseline, source), question=question.options())
     if facts.measured_step_ms is not None:
-        more |= {"measured_step_ms": facts.measured_step_ms, "profiled_step_ms": measured.measured_step_ms}
+        result = replace(result, measured_step_ms=facts.measured_step_ms, profiled_step_ms=result.measured_step_ms)
     if prediction is None:
-        return extend(RunResult, measured, **more)
-    anchor_ms = facts.measured_step_ms or ns_to_ms(baseline.graph.measured_step_ns)
-    return extend(RunResult, measured, **more | _predicted(baseline, source, prediction, measured, anchor_ms))
-
-
-def _predicted(
-    baseline: Baseline, source: SourceLayout, prediction: Prediction, measured: Measured, anchor_ms: float
-) -> dict[str, object]:
-    """Fields that only a prediction has."""
-    predicted_ms = anchor_ms * prediction.ratio
+        return with_outlook(result, baseline.graph)
+    anchor_ms = result.measured_step_ms or 0.0
     parts = (*baseline_parts(baseline), *prediction.parts)
-    after = breakdown(prediction.graph, prediction.timeline)
-    factor = predicted_ms / ns_to_ms(prediction.timeline.step_ns)
-    target = prediction.target or source.layout
-    lift = prediction.lift
-    return {
-        "layout": LayoutFacts(
+    target, lift = prediction.target or source.layout, prediction.lift
+    result = replace(
+        result,
+        layout=LayoutFacts(
             source.layout.to_json(), target.to_json(), held_fixed(source.layout, target), source.evidence
         ),
-        "lifted_step_ms": ns_to_ms(lift.step_ns) if lift else None,
-        "lift_error_pct": lift.error_pct if lift else None,
-        "unassigned_pct": lift.unassigned_pct if lift else None,
-        "predicted_step_ms": predicted_ms,
-        "predicted_interval_ms": interval(predicted_ms, parts),
-        "speedup": anchor_ms / predicted_ms,
-        "interval_basis": tuple(part.basis for part in parts),
-        "breakdown": {**measured.breakdown, "predicted": times(slowest(after), factor)},
-        "breakdown_mean": {**measured.breakdown_mean, "predicted": times(after.mean_ms(), factor)},
-        "collectives": collectives(baseline.graph, prediction.graph),
-        "changes": prediction.changes,
-        "warnings": prediction.warnings,
-        "forced": prediction.forced,
-    }
+        lifted_step_ms=ns_to_ms(lift.step_ns) if lift else None,
+        lift_error_pct=lift.error_pct if lift else None,
+        unassigned_pct=lift.unassigned_pct if lift else None,
+        collectives=collectives(baseline.graph, prediction.graph),
+        changes=prediction.changes,
+        warnings=prediction.warnings,
+        forced=prediction.forced,
+    )
+    predicted_ms = anchor_ms * prediction.ratio
+    basis = tuple(part.basis for part in parts)
+    outcome = Outcome(prediction.graph, prediction.timeline, predicted_ms, interval(predicted_ms, parts), basis)
+    return with_prediction(result, outcome)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A predicted step and the execution behind it."""
+
+    graph: Graph
+    timeline: Timeline
+    step_ms: float
+    interval_ms: tuple[float, float]
+    basis: tuple[str, ...]
+
+
+def with_prediction(result: RunResult, outcome: Outcome) -> RunResult:
+    """``result`` with the predicted step; its breakdown is scaled so that the states sum to the predicted step."""
+    after = breakdown(outcome.graph, outcome.timeline)
+    factor = outcome.step_ms / ns_to_ms(outcome.timeline.step_ns)
+    result = replace(
+        result,
+        predicted_step_ms=outcome.step_ms,
+        predicted_interval_ms=outcome.interval_ms,
+        speedup=(result.measured_step_ms or 0.0) / outcome.step_ms,
+        interval_basis=outcome.basis,
+        breakdown={**result.breakdown, "predicted": _times(slowest(after), factor)},
+        breakdown_mean={**result.breakdown_mean, "predicted": _times(after.mean_ms(), factor)},
+    )
+    return with_outlook(result, outcome.graph)
+
+
+def with_outlook(result: RunResult, graph: Graph) -> RunResult:
+    """``result`` with the evidence and the sensitivities of the graph that its last number comes from."""
+    return replace(result, evidence_share=evidence_share(graph), sensitivity=sensitivity_rows(graph))
 
 
 def baseline_parts(baseline: Baseline) -> tuple[Part, ...]:
@@ -104,8 +120,8 @@ def slowest(part: Breakdown) -> dict[str, float | int | None]:
     return {"rank": part.slowest_rank, **part.of_rank_ms(part.slowest_rank)}
 
 
-def times(numbers: Numbers, factor: float) -> Mapping[str, float | int | None]:
-    """Milliseconds scaled so that the states sum to the predicted step, as they do to the simulated one."""
+def _times(numbers: Numbers, factor: float) -> Mapping[str, float | int | None]:
+    """Milliseconds, each times ``factor``; the rank stays."""
     return {name: value if name == "rank" or value is None else value * factor for name, value in numbers.items()}
 
 

@@ -1,0 +1,95 @@
+"""The names a notebook user needs; the command line uses nothing else.
+
+``answer`` is the whole job in one call. Its parts are here too: ``read`` files into a ``Trace``, ``build`` its step as
+a ``Graph``, ``simulate`` it into a ``Timeline``, ``lift`` it to labelled ops, edit it with ``scale_ops`` and
+``scale_links``. Every frozen type has ``to_frame()``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, TextIO
+
+from hwprofiles import HardwareProfile
+from hwprofiles import load as load_profile
+from hwprofiles import names as profiles
+from parsers import ReadOptions, read
+from replay.graph.build import BuildOptions, build
+from replay.program.label import label as lift
+from replay.report.breakdown import breakdown
+from replay.report.critical_path import critical_path
+from replay.report.profiles import render_profile, render_profiles
+from replay.report.result import Inspection, Measured, RunResult, to_json_bytes
+from replay.report.text import render_inspection, render_run
+from replay.session.answer import Answer, Progress, answer, no_progress
+from replay.session.inspection import inspect
+from replay.session.question import LAYOUT_KEYS, Facts, Question, parse_layout
+from replay.session.write import write
+from replay.simulate.engine import simulate
+from replay.whatif.link import apply as scale_links
+from replay.whatif.scale import apply as scale_ops
+from replay.whatif.sensitivity import sensitivities
+
+__all__ = [
+    "Answer",
+    "BuildOptions",
+    "Facts",
+    "HardwareProfile",
+    "Inspection",
+    "Progress",
+    "Question",
+    "ReadOptions",
+    "RunResult",
+    "answer",
+    "ask",
+    "breakdown",
+    "build",
+    "critical_path",
+    "facts",
+    "inspect",
+    "lift",
+    "load_profile",
+    "no_progress",
+    "profiles",
+    "read",
+    "render",
+    "render_profile",
+    "render_profiles",
+    "run",
+    "scale_links",
+    "scale_ops",
+    "sensitivities",
+    "simulate",
+    "to_json",
+    "write",
+]
+
+
+def ask(**options: Any) -> Question:
+    """A question in the words of the command line: ``ask(ep=8, vpp=2)``, ``ask(scale=(("*gemm*", 0.8),))``."""
+    layout = {key: options.pop(key) for key in LAYOUT_KEYS if key in options}
+    return Question(layout=layout, **options)
+
+
+def facts(*, source: str = "", measured_step: float | None = None, **known: Any) -> Facts:
+    """Facts about the input in the words of the command line; ``source`` is the text of ``--from``."""
+    return Facts(layout=parse_layout(source), measured_step_ms=measured_step, **known)
+
+
+def run(sources: Sequence[str | Path], **options: Any) -> RunResult:
+    """Replay ``sources`` and answer a question about them in one call: ``run(["trace.json"], ep=8)``."""
+    return answer([Path(source) for source in sources], ask(**options), Facts()).result
+
+
+def to_json(result: Measured) -> str:
+    """The JSON document of a run or an inspection."""
+    return to_json_bytes(result).decode()
+
+
+def render(result: Measured, out: TextIO, *, explain: bool = False, quiet: bool = False) -> None:
+    """The terminal report of a run or an inspection."""
+    if isinstance(result, RunResult):
+        render_run(result, out, explain=explain, quiet=quiet)
+    elif isinstance(result, Inspection):
+        render_inspection(result, out, quiet=quiet)

@@ -1,0 +1,180 @@
+"""Questions that change the program: expert layouts in place, pipelines and batches by laying templates out anew."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+import hwprofiles
+from replay.core.columns import Int64
+from replay.core.errors import RefusedError
+from replay.core.units import ns_to_ms, percent
+from replay.graph.types import Graph
+from replay.layout import Layout
+from replay.program.label import label, unassigned_pct
+from replay.program.retiming import RetimeContext, Retiming
+from replay.program.synthesis import Timing, synthesise
+from replay.program.template_means import template_means
+from replay.program.templates import lift
+from replay.program.types import Labels, Role
+from replay.report.result import ChangeRow, Topic
+from replay.session import gate
+from replay.session.baseline import Baseline
+from replay.session.brackets import retiming_part, transfer_part
+from replay.session.graph_level import edit
+from replay.session.interval import bias
+from replay.session.prediction import Lift, Prediction
+from replay.session.question import Facts, Question
+from replay.session.source import Source
+from replay.simulate.engine import simulate
+from replay.whatif import ep
+from replay.whatif.experts import read_loads
+
+ANSWERED = ("ep", "pp", "vpp", "gbs", "schedule")  # layout keys that this level re-times or lays out anew
+RELAID = ("pp", "vpp", "gbs", "microbatches", "schedule", "group_size")
+EXPERT_ROLES = (Role.DISPATCH, Role.EXPERTS, Role.COMBINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A labelled step, the layout it is asked for, and how its ops are re-timed for that."""
+
+    baseline: Baseline
+    labels: Labels
+    target: Layout
+    retiming: Retiming
+    question: Question
+    force: bool
+
+    @property
+    def source(self) -> Layout:
+        """The layout the step was measured with."""
+        return self.labels.layout
+
+
+def predict(baseline: Baseline, source: Source, question: Question, facts: Facts) -> Prediction:
+    """Label the step, check that it can be rebuilt (R6), re-time it and execute the target."""
+    _check_answered(question)
+    labels = label(baseline.graph, baseline.trace, source.layout, source.model)
+    if (labels.template < 0).all():
+        raise RefusedError(
+            f"{' '.join(question.options())} needs to know what each op belongs to, but no range of this trace says; "
+            "record ranges such as 'forward microbatch=0 chunk=0', 'layer=0' and 'attn(F)' around the work"
+        )
+    target = source.layout.change(**question.layout)
+    retiming = _retiming(baseline, labels, target, question)
+    asked = Asked(baseline, labels, target, retiming, question, facts.force)
+    return _relaid(asked) if _moves_ops(asked) else _in_place(asked)
+
+
+def program_topics(baseline: Baseline, source: Source) -> tuple[Topic, ...]:
+    """Which program-level options this trace can answer, as far as labels tell, and what is missing for the others."""
+    labels = label(baseline.graph, baseline.trace, source.layout, source.model)
+    known = f"ranges say what {100 - unassigned_pct(baseline.graph, labels):.1f} % of device time belongs to"
+    if not np.isin(labels.role, EXPERT_ROLES).any():
+        experts = Topic("--ep, --experts", False, "no range or kernel tells expert work apart")
+    elif source.model.experts is None:
+        experts = Topic("--ep, --experts", False, f"{known}; give --model for the number of experts")
+    else:
+        experts = Topic("--ep, --experts", True, known)
+    passes = int(labels.microbatch.max(initial=-1)) >= 0
+    why = known if passes else "no range names a micro-batch"
+    return experts, Topic("--pp, --vpp, --gbs, --schedule", passes, why)
+
+
+def _check_answered(question: Question) -> None:
+    refused = [key for key in question.layout if key not in ANSWERED]
+    if refused:
+        raise RefusedError(
+            f"a change of {', '.join(refused)} is not modelled for traces; {', '.join(ANSWERED)} can be changed, and "
+            "--scale and --link edit ops and links"
+        )
+
+
+def _retiming(baseline: Baseline, labels: Labels, target: Layout, question: Question) -> Retiming:
+    """Factors for another expert layout or load; none where neither changes."""
+    model, loads = labels.model, None
+    if question.experts:
+        if model.experts is None:
+            raise RefusedError("--experts needs the number of experts; give --model with a model description")
+        loads = read_loads(question.experts, model.experts, model.layers or 1)
+    context = RetimeContext(baseline.trace, model, hwprofiles.match(baseline.trace.device), loads)
+    return ep.retime(baseline.graph, labels, labels.layout, target, context)
+
+
+def _moves_ops(asked: Asked) -> bool:
+    """Whether ops change places: another order of passes, or other partners where all ranks are here to meet them."""
+    if any(getattr(asked.source, key) != getattr(asked.target, key) for key in RELAID):
+        return True
+    complete = len(asked.baseline.trace.ranks) == asked.source.world_size > 1
+    return complete and asked.source.ep != asked.target.ep and int(asked.labels.microbatch.max(initial=-1)) >= 0
+
+
+def _in_place(asked: Asked) -> Prediction:
+    """Edges stay as measured, durations are re-timed; the lift is every op at the mean of its template."""
+    baseline, graph = asked.baseline, asked.baseline.graph
+    means = graph.with_durations(template_means(graph.duration_ns, asked.labels.template))
+    lifted, forced = _lift(asked, means, simulate(means, plan=baseline.plan).step_ns)
+    target = edit(asked.retiming.apply(graph), asked.question)
+    timeline = simulate(target, residuals=True, plan=baseline.plan)
+    prediction = Prediction(target, timeline, timeline.step_ns / baseline.faithful.step_ns, lift=lifted, forced=forced)
+    return _completed(asked, prediction, np.arange(len(graph)))
+
+
+def _relaid(asked: Asked) -> Prediction:
+    """The source and the target are both laid out from templates; their ratio is the prediction's."""
+    graph, retiming = asked.baseline.graph, asked.retiming
+    program = lift(graph, asked.labels)
+    source = synthesise(program, asked.source)
+    lifted, forced = _lift(asked, source.graph, simulate(source.graph).step_ns)
+    retimed = retiming.apply(graph)
+    laid_out = synthesise(program, asked.target, Timing(retimed.duration_ns, retimed.grade))
+    target = edit(laid_out.graph, asked.question)
+    timeline = simulate(target, residuals=True)
+    ratio = timeline.step_ns / simulate(source.graph, residuals=True).step_ns
+    notes = tuple(dict.fromkeys(source.notes + laid_out.notes))
+    prediction = Prediction(target, timeline, ratio, lift=lifted, forced=forced, warnings=notes)
+    return _completed(asked, prediction, laid_out.origin)
+
+
+def _lift(asked: Asked, rebuilt: Graph, step_ns: int) -> tuple[Lift, bool]:
+    """R6: the rebuilt source against the measured step, gated."""
+    measured_ns = asked.baseline.graph.measured_step_ns
+    error = percent(step_ns - measured_ns, measured_ns)
+    differing = _largest_difference(asked.baseline.graph, rebuilt)
+    forced = gate.require("lifted", error, differing, force=asked.force)
+    return Lift(step_ns, abs(error), unassigned_pct(asked.baseline.graph, asked.labels)), forced
+
+
+def _largest_difference(measured: Graph, rebuilt: Graph) -> str:
+    """The op names whose summed time changed most by rebuilding."""
+    total: dict[str, float] = {}
+    for graph, sign in ((measured, -1), (rebuilt, 1)):
+        for code, time in enumerate(np.bincount(graph.name, weights=graph.duration_ns, minlength=len(graph.names))):
+            total[graph.names[code]] = total.get(graph.names[code], 0.0) + sign * time
+    worst = sorted(total.items(), key=lambda item: -abs(item[1]))[: gate.NAMED_OPS]
+    named = "; ".join(f"{gate.short(name)} {ns_to_ms(time):+.3f} ms" for name, time in worst if time)
+    return f"summed op times differ most for {named}" if named else "op times agree, so their order or waits differ"
+
+
+def _completed(asked: Asked, prediction: Prediction, origin: Int64) -> Prediction:
+    """Adds target, changes, warnings and the parts of the interval that come from re-timing."""
+    graph = asked.baseline.graph
+    parts = [
+        retiming_part(prediction.graph, asked.retiming, origin),
+        transfer_part(graph, prediction.graph, origin, prediction.ratio),
+    ]
+    if prediction.lift:
+        parts.append(bias(prediction.lift.error_pct, "lift"))
+    rows = tuple(
+        ChangeRow(change.name, change.before, change.after, change.formula, change.grade.label)
+        for change in asked.retiming.changes
+    )
+    return replace(
+        prediction,
+        parts=tuple(parts),
+        target=asked.target,
+        changes=rows,
+        warnings=(*asked.retiming.warnings, *prediction.warnings, *asked.labels.evidence),
+    )

@@ -1,0 +1,113 @@
+"""The source of a prediction: layout and model from what is given, a run description, or Megatron's named groups."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Any
+
+from parsers.model_config import read_model
+
+from parsers.run_description import RunDescription
+from replay.core.errors import LayoutError
+from replay.layout import Layout
+from replay.model import ModelSpec
+from replay.program.groups import DESCRIPTIONS
+from replay.session.question import Facts
+from replay.trace import Trace
+
+GROUP_SIZES = {"tp": "tp", "cp": "cp", "pp": "pp", "ep": "ep", "etp": "etp"}  # group family → layout size
+MODEL_SIZES = ("tp", "cp", "pp")
+ASSUMED = "assumed: nothing in the input or --from says more"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Layout and model of the measured job; ``evidence`` says, per layout key, how it is known."""
+
+    layout: Layout
+    evidence: Mapping[str, str]
+    model: ModelSpec
+
+
+def find_source(trace: Trace, facts: Facts, described: RunDescription) -> Source:
+    """What a trace was recorded with, from the strongest statement there is.
+
+    The model is ``--model``'s, else the run description's, with ``--layers`` on top. Layout sizes: ``--from`` and
+    ``--microbatches`` first, then ``run.json``, then groups that carry Megatron's names; other sizes are 1 and said to
+    be assumed. Raises :class:`LayoutError` where they contradict the world size.
+    """
+    given = dict(facts.layout) | ({} if facts.microbatches is None else {"microbatches": facts.microbatches})
+    found = (
+        (given, "given by --from or --microbatches"),
+        (described.layout, f"stated in {described.file}"),
+        (_from_groups(trace), "size of the recorded process group"),
+        (dict.fromkeys(("tp", "cp", "pp", "vpp", "ep", "etp"), 1), ASSUMED),
+    )
+    sizes: dict[str, Any] = {}
+    evidence: dict[str, str] = {}
+    for values, how in found:
+        for key, value in values.items():
+            if key not in sizes:
+                sizes[key], evidence[key] = value, how
+    _derive(trace, sizes, evidence, given)
+    model = read_model(facts.model) if facts.model else described.model
+    return Source(Layout(**sizes), evidence, model if facts.layers is None else replace(model, layers=facts.layers))
+
+
+def _derive(trace: Trace, sizes: dict[str, Any], evidence: dict[str, str], given: Mapping[str, Any]) -> None:
+    """World size and dp, and what follows from what was given: a stale derived size is not kept."""
+    if given.keys() & {*MODEL_SIZES, "world_size"} and "dp" not in given:
+        sizes.pop("dp", None)
+    if given.keys() - {"microbatches"} and "microbatches" not in given and {"gbs", "mbs"} <= sizes.keys():
+        sizes.pop("microbatches", None)
+    sizes["world_size"], evidence["world_size"] = _world(trace, sizes, evidence)
+    if "dp" not in sizes:
+        sizes["dp"], evidence["dp"] = _dp(sizes), "world / (tp x cp x pp)"
+    if "microbatches" not in sizes and {"gbs", "mbs"} <= sizes.keys():
+        sizes["microbatches"] = sizes["gbs"] // (sizes["mbs"] * sizes["dp"])
+        evidence["microbatches"] = "gbs / (mbs x dp)"
+
+
+def _from_groups(trace: Trace) -> dict[str, int]:
+    sizes: dict[str, int] = {}
+    for group in trace.groups:
+        key = GROUP_SIZES.get(DESCRIPTIONS.get(group.description.strip().removesuffix(":"), ""))
+        size = len(group.ranks) or group.size
+        if key and size > 0:
+            sizes[key] = max(size, sizes.get(key, 1))
+    return sizes
+
+
+def _world(trace: Trace, sizes: Mapping[str, Any], evidence: Mapping[str, str]) -> tuple[int, str]:
+    """World size and its evidence; what is stated must agree with what the trace says."""
+    model = prod(sizes[key] for key in MODEL_SIZES)
+    stated = sizes.get("world_size", model * sizes["dp"] if "dp" in sizes else None)
+    if stated is not None:
+        if trace.world_size > 0 and stated != trace.world_size:
+            raise LayoutError(f"the source layout has {stated} ranks, but the trace says {trace.world_size}")
+        return stated, evidence.get("world_size", "tp x cp x pp x dp")
+    if trace.world_size > 0:
+        return trace.world_size, "recorded in the trace"
+    smallest = model * max(1, -(-sizes["ep"] * sizes["etp"] // (model // sizes["pp"])))
+    return max(smallest, len(trace.ranks)), "assumed: the smallest world that holds the sizes known"
+
+
+def _dp(sizes: Mapping[str, Any]) -> int:
+    model = prod(sizes[key] for key in MODEL_SIZES)
+    world = sizes["world_size"]
+    if world % model:
+        raise LayoutError(
+            f"tp {sizes['tp']} x cp {sizes['cp']} x pp {sizes['pp']} = {model} does not divide the world of {world} "
+            f"ranks; correct it with --from"
+        )
+    return int(world // model)
+
+
+def held_fixed(source: Layout, target: Layout) -> tuple[str, ...]:
+    """R14: every known size that the question left as it was, as words."""
+    names = ("world_size", "gbs", "mbs", "seq", "tp", "pp", "vpp", "dp", "cp", "ep", "etp", "schedule", "dispatcher")
+    kept = [name for name in names if getattr(source, name) == getattr(target, name)]
+    words = [f"{name.replace('_', ' ')} {getattr(source, name)}" for name in kept if getattr(source, name) is not None]
+    return (*words, "model")

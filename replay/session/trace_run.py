@@ -1,0 +1,46 @@
+"""From a trace to an answer: replay, gate, predict, report."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from parsers.run_description import RunDescription
+from replay.core.errors import RefusedError
+from replay.report.slices import Run
+from replay.session import gate, graph_level, program_level
+from replay.session.answer import Answer, Progress
+from replay.session.baseline import Baseline, replay_trace
+from replay.session.prediction import Prediction
+from replay.session.question import Facts, Question
+from replay.session.report import run_result
+from replay.session.source import Source, find_source
+from replay.trace import Trace
+
+
+def answer(trace: Trace, described: RunDescription, question: Question, facts: Facts, progress: Progress) -> Answer:
+    """Replay ``trace`` and answer ``question``; :class:`RefusedError` where that cannot be done honestly."""
+    if question.stragglers:
+        raise RefusedError("--stragglers needs a pipeline recording with several steps; this input is a trace")
+    progress("building the graph")
+    baseline = replay_trace(trace, facts)
+    source = find_source(trace, facts, described)
+    prediction = None
+    if not question.is_empty:
+        progress("predicting")
+        prediction = _predict(baseline, source, question, facts)
+    progress("reporting")
+    runs = [Run("measured", baseline.graph, baseline.measured), Run("replayed", baseline.graph, baseline.replayed)]
+    if prediction:
+        runs.append(Run("predicted", prediction.graph, prediction.timeline))
+    return Answer(run_result(baseline, source, prediction, question, facts), tuple(runs))
+
+
+def _predict(baseline: Baseline, source: Source, question: Question, facts: Facts) -> Prediction:
+    """R6: the gate first, then the edit of the lowest level that answers the question."""
+    difference = gate.most_differing(baseline.graph, baseline.replayed)
+    forced = gate.require("replayed", baseline.replay_error_pct, difference, force=facts.force)
+    if question.changes_program:
+        prediction = program_level.predict(baseline, source, question, facts)
+    else:
+        prediction = graph_level.predict(baseline, question)
+    return replace(prediction, forced=prediction.forced or forced)
