@@ -73,7 +73,7 @@ class Event(msgspec.Struct, gc=False):
 _LIST = msgspec.json.Decoder(list[Event])
 _ONE = msgspec.json.Decoder(Event)
 _UNDECODABLE = (msgspec.DecodeError, UnicodeDecodeError)
-_BOUNDARY = re.compile(rb'\}[\s,]*(?=\{\s*")|,\s*(?=\{\s*"ph"\s*:)')
+_BOUNDARY = re.compile(rb'\}[\s,]*(?=\{\s*"[^"\\]*"\s*:)|,\s*(?=\{\s*"ph"\s*:)')
 _LIST_END = re.compile(rb'\}[\s,]*\]\s*(?=,\s*"|\}|\Z)')
 _BEGINS_EVENT = re.compile(rb'\{[^{}]*"ph"\s*:')
 _BETWEEN = b" \t\r\n,"
@@ -104,19 +104,19 @@ def events(stream: ChromeStream, losses: Losses) -> Iterator[list[Event]]:
             if sum(map(len, tail)) < _TAIL_LIMIT_BYTES:
                 tail.append(piece)
             continue
-        text = (carry + piece).strip(_BETWEEN)
+        text = carry + piece
         carry = b""
         try:
-            batch = _LIST.decode(b"[" + text + b"]")
+            batch = _LIST.decode(b"[" + text.strip(_BETWEEN) + b"]")
         except _UNDECODABLE:
             batch, carry, after = _salvage(text, losses)
             tail += [after] if after else []
         losses.seen += len(batch)
         yield batch
-    if carry:
+    if carry.strip(_BETWEEN):
         losses.drop("cut off in the middle of an event")
     stream.tail = b"".join(tail)
-    stream.cut_short |= bool(carry) or not (tail or stream.is_list)
+    stream.cut_short |= bool(carry.strip(_BETWEEN)) or not (tail or stream.is_list)
 
 
 def _salvage(text: bytes, losses: Losses) -> tuple[list[Event], bytes, bytes]:
@@ -126,9 +126,9 @@ def _salvage(text: bytes, losses: Losses) -> tuple[list[Event], bytes, bytes]:
     cuts = [found.end() for found in _BOUNDARY.finditer(text)]
     for cut in [*cuts, len(text)]:
         segment = text[start:cut]
-        event = _decode_one(segment, losses)
-        if event is not None:
-            batch.append(event)
+        decoded = _decode_segment(segment, losses)
+        if decoded is not None:
+            batch += decoded
             if cut < len(text) and not segment.rstrip().endswith(b","):
                 losses.repaired["missing commas added"] += 1
             start = cut
@@ -152,20 +152,20 @@ def _may_go_on(segment: bytes) -> bool:
 
 def _list_end(segment: bytes, losses: Losses) -> tuple[list[Event], bytes]:
     """The last event and the text from the list's ``]`` on, where the list ends inside ``segment``."""
-    if segment.startswith(b"]"):
-        return [], segment
+    if segment.lstrip(_BETWEEN).startswith(b"]"):
+        return [], segment.lstrip(_BETWEEN)
     for found in _LIST_END.finditer(segment):
-        event = _decode_one(segment[: found.start() + 1], losses)
-        if event is not None:
-            return [event], segment[found.start() + 1 :].lstrip(_BETWEEN)
+        decoded = _decode_segment(segment[: found.start() + 1], losses)
+        if decoded is not None:
+            return decoded, segment[found.start() + 1 :].lstrip(_BETWEEN)
     return [], b""
 
 
-def _decode_one(segment: bytes, losses: Losses) -> Event | None:
-    """One event, repaired where that is needed and possible."""
+def _decode_segment(segment: bytes, losses: Losses) -> list[Event] | None:
+    """What stands between two boundaries, one event as a rule, repaired where that is needed and possible."""
     text = segment.strip(_BETWEEN)
     try:
-        return _ONE.decode(text)
+        return _LIST.decode(b"[" + text + b"]")
     except _UNDECODABLE:
         if not (text.startswith(b"{") and text.endswith(b"}")):
             return None
@@ -181,11 +181,11 @@ def _decode_one(segment: bytes, losses: Losses) -> Event | None:
         except _UNDECODABLE:
             continue
         losses.repaired.update(done)
-        return event
+        return [event]
     return _decode_loosely(text, losses)
 
 
-def _decode_loosely(text: bytes, losses: Losses) -> Event | None:
+def _decode_loosely(text: bytes, losses: Losses) -> list[Event] | None:
     """An event whose fields have unexpected types: those fields are left out."""
     try:
         raw: Any = msgspec.json.decode(text)
@@ -199,7 +199,7 @@ def _decode_loosely(text: bytes, losses: Losses) -> Event | None:
     except _UNDECODABLE:
         return None
     losses.repaired["fields of unexpected type left out"] += 1
-    return event
+    return [event]
 
 
 def _fits(kind: type[msgspec.Struct], key: str, value: object) -> bool:

@@ -1,8 +1,8 @@
 """Cuts the ``traceEvents`` list of a Chrome trace into pieces at event boundaries, from a stream of blocks.
 
-A boundary is ``}`` - optional comma - ``{"``. Inside a well-formed JSON string a quote after ``{`` is escaped, so a
-boundary never lies in one; inside nested lists of objects it may, and then the piece before it does not decode and its
-unfinished end is carried over to the next piece (:mod:`parsers._chrome_events`).
+A boundary is ``}`` - optional comma - ``{"key":``. Inside a well-formed JSON string quotes are escaped, so a boundary
+never lies in one; inside nested lists of objects it may, and then the piece before it does not decode and its unfinished
+end is carried over to the next piece (:mod:`parsers._chrome_events`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ HEAD_LIMIT_BYTES = 64 << 20
 _LIST_KEY = re.compile(rb'"traceEvents"\s*:\s*\[')
 _BARE_LIST = re.compile(rb"\s*(?:\xef\xbb\xbf)?\s*\[")
 _ENDS_EVENT = re.compile(rb"\}[\s,]*\Z")
-_BEGINS_EVENT = re.compile(rb'\{\s*"')
+_BEGINS_EVENT = re.compile(rb'\{\s*"[^"\\]*"\s*:')
 _BLANK_LIMIT = 256
 
 

@@ -105,7 +105,7 @@ def _nanoseconds(text: npt.NDArray[np.uint8], at: int, end: int) -> tuple[int, b
             return 0, False
         value *= 10
         shift -= 1
-    while shift < 0 and value > 0:
+    while shift < 0 and (value > 0 or half):
         half = value % 10 >= 5
         value //= 10
         shift += 1

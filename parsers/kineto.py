@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from parsers._archive import BLOCK_BYTES
 from parsers._assemble import RankRows, assemble
 from parsers._chrome_events import Losses, events
 from parsers._chrome_header import Header, read_header
@@ -43,25 +44,30 @@ def sniff(head: bytes, path: Path) -> bool:
     return bool(_SNIFF.search(head))
 
 
-def read(files: Sequence[SourceFile], options: ReadOptions, piece_bytes: int = PIECE_BYTES) -> Trace:
+def read(
+    files: Sequence[SourceFile],
+    options: ReadOptions,
+    *,
+    piece_bytes: int = PIECE_BYTES,
+    block_bytes: int = BLOCK_BYTES,
+) -> Trace:
     """All files as one trace; raises :class:`TraceError` where a file holds no event with a time and a duration."""
-    contents = [_read_file(file, options, piece_bytes) for file in files]
+    contents = [_read_file(ChromeStream(f.blocks(block_bytes), f.name, piece_bytes), options) for f in files]
     ranks, warnings = number_ranks([_facts(content) for content in contents])
     parts = [_part(content, rank) for content, rank in zip(contents, ranks, strict=True)]
     trace = assemble(parts, FORMAT)
     return replace(trace, health=trace.health.merged(Health(warnings=warnings)))
 
 
-def _read_file(file: SourceFile, options: ReadOptions, piece_bytes: int) -> _FileContent:
-    stream = ChromeStream(file.blocks(), file.name, piece_bytes)
+def _read_file(stream: ChromeStream, options: ReadOptions) -> _FileContent:
     losses = Losses()
     collected = ChromeRows(keep_modules=options.keep_modules)
     for batch in events(stream, losses):
         collected.add(batch)
     rows = collected.finish()
     if not len(rows):
-        raise TraceError(f"{file.name}: {losses.seen} records, none of which is an event with a time and a duration")
-    cut = f"{file.name} ends in the middle; the events before are used"
+        raise TraceError(f"{stream.name}: {losses.seen} records, none of which is an event with a time and a duration")
+    cut = f"{stream.name} ends in the middle; the events before are used"
     health = Health(
         events=losses.seen,
         dropped=dict(losses.dropped + collected.dropped),
@@ -70,7 +76,7 @@ def _read_file(file: SourceFile, options: ReadOptions, piece_bytes: int) -> _Fil
         inferred=dict(collected.inferred),
         warnings=(cut,) if stream.cut_short else (),
     )
-    return _FileContent(file.name, rows, read_header(stream), health)
+    return _FileContent(stream.name, rows, read_header(stream), health)
 
 
 def _facts(content: _FileContent) -> FileFacts:
