@@ -70,7 +70,8 @@ def host_ops(trace: Trace, launches: Launches, step: RankStep, timing: dict[int,
     for thread in threads:
         waits: list[Handover | Spin] = [w for w in (*handovers, *spins) if w.waiter == thread.lane]
         cuts = sorted({h.released_ns for h in handovers if h.source == thread.lane})
-        calls = _top_level(trace, step.calls[trace.lane[step.calls] == thread.lane])
+        acts = np.sort(np.concatenate((step.calls, step.host_comm, step.host_compute)))
+        calls = _top_level(trace, acts[trace.lane[acts] == thread.lane])
         _Tiling(ops, thread, timing, trace).run(calls, waits, cuts, ends, pending)
     for handover, op in pending:
         source = ends.get((handover.source, handover.released_ns))
@@ -103,7 +104,7 @@ def _busy_leaves(trace: Trace, rows: Int64, start: Int64, end: Int64, boundary: 
 
 
 def _top_level(trace: Trace, calls: Int64) -> Int64:
-    """Calls that do not lie inside an earlier call of the same thread (driver calls under runtime calls)."""
+    """Those that do not lie inside an earlier one of the same thread (driver calls under runtime calls)."""
     if not len(calls):
         return calls
     reach = np.maximum.accumulate(trace.end_ns[calls])
@@ -163,7 +164,12 @@ class _Tiling:
         timing = self._timing.get(call)
         cost = end - start if timing is None else min(timing.cost_ns, end - start)
         begin = end - cost if timing is not None and timing.waits_first else start
-        op = self._emit(OpKind.CALL, begin, begin + cost, cost, call)
+        if self._trace.comm[call] >= 0:
+            self._emit(OpKind.ARRIVAL, start, start, 0, call)
+            self._emit(OpKind.TRANSFER, start, end, end - start, call)
+            return
+        kind = OpKind.COMPUTE if self._trace.kind[call] == EventKind.CPU_OP else OpKind.CALL
+        op = self._emit(kind, begin, begin + cost, cost, call)
         self._ops.call_op[call] = op
         self._waiting_call = call
 

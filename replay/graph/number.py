@@ -90,11 +90,11 @@ def number(
         maps["host_base"][part.step.rank] = base
         maps["call_op"] |= {call: base + op for call, op in part.host.call_op.items()}
         maps["after_call"] |= {call: base + op for call, op in part.host.after_call.items()}
-        columns.add_host(part, shift)
+        columns.add_host(part, shift, (row_of, split))
         base = columns.size
         maps["first"] |= {event: base + op for event, op in part.device.first.items()}
         maps["last"] |= {event: base + op for event, op in part.device.last.items()}
-        columns.add_device(part, shift, row_of, split)
+        columns.add_device(part, shift, (row_of, split))
         end = max(end, part.step.host_end_ns + shift, int(part.device.end_ns.max(initial=part.step.begin_ns)) + shift)
     comms = CommTable(
         trace.collectives.kind[trace.comm[matched.event]],
@@ -139,47 +139,53 @@ class _Columns:
         self.size = 0
         self._parts: dict[str, list[Int64]] = {}
 
-    def _add(self, n: int, **columns: Int64) -> None:
+    def _add(
+        self,
+        rank: int,
+        rows: tuple[dict[int, int], Split],
+        event: Int64,
+        kind: Int64,
+        times: tuple[Int64, Int64, Int64],
+        ready: Int64,
+        lane: Int64,
+    ) -> None:
+        """Append ops; ``times`` is (start, end, duration). Transfers get their share of a collective's duration."""
+        row_of, split = rows
+        start, end, duration = times
+        comm = np.array([row_of.get(int(e), -1) for e in event], np.int64)
+        comm[~np.isin(kind, (OpKind.ARRIVAL, OpKind.TRANSFER))] = -1
+        transfer = kind == OpKind.TRANSFER
+        duration = duration.copy()
+        duration[transfer] = np.minimum(split.transfer_ns[comm[transfer]], duration[transfer])
+        columns = {
+            "start": np.where(transfer, end - duration, start),
+            "end": end,
+            "duration": duration,
+            "ready": ready,
+            "lane": lane,
+            "rank": np.full(len(event), rank),
+            "kind": kind,
+            "event": event,
+            "comm": comm,
+        }
         for name, column in columns.items():
             self._parts.setdefault(name, []).append(np.asarray(column, np.int64))
-        self.size += n
+        self.size += len(event)
 
-    def add_host(self, part: RankParts, shift: int) -> None:
+    def add_host(self, part: RankParts, shift: int, rows: tuple[dict[int, int], Split]) -> None:
         host = part.host
-        event = np.array(host.event, np.int64)
-        start = np.array(host.start_ns, np.int64) + shift
-        self._add(
-            len(event),
-            start=start,
-            end=np.array(host.end_ns, np.int64) + shift,
-            duration=np.array(host.duration_ns, np.int64),
-            ready=np.full(len(event), part.step.begin_ns + shift),
-            lane=np.array(host.lane, np.int64),
-            rank=np.full(len(event), part.step.rank),
-            kind=np.array(host.kind, np.int64),
-            event=event,
-            comm=np.full(len(event), -1),
-        )
+        event, kind = np.array(host.event, np.int64), np.array(host.kind, np.int64)
+        start, end = np.array(host.start_ns, np.int64) + shift, np.array(host.end_ns, np.int64) + shift
+        duration = np.array(host.duration_ns, np.int64)
+        ready = np.full(len(event), part.step.begin_ns + shift)
+        self._add(part.step.rank, rows, event, kind, (start, end, duration), ready, np.array(host.lane, np.int64))
 
-    def add_device(self, part: RankParts, shift: int, row_of: dict[int, int], split: Split) -> None:
+    def add_device(self, part: RankParts, shift: int, rows: tuple[dict[int, int], Split]) -> None:
         device = part.device
-        row = np.array([row_of.get(int(event), -1) for event in device.event], np.int64)
-        transfer = device.kind == OpKind.TRANSFER
         start, end = device.start_ns + shift, device.end_ns + shift
-        duration = end - start
-        duration[transfer] = np.minimum(split.transfer_ns[row[transfer]], duration[transfer])
-        self._add(
-            len(row),
-            start=np.where(transfer, end - duration, start),
-            end=end,
-            duration=duration,
-            ready=np.zeros(len(row), np.int64),
-            lane=device.lane.astype(np.int64),
-            rank=np.full(len(row), part.step.rank),
-            kind=device.kind,
-            event=device.event,
-            comm=row,
-        )
+        ready = np.zeros(len(start), np.int64)
+        times = (start, end, end - start)
+        self._add(part.step.rank, rows, device.event, device.kind, times, ready, device.lane.astype(np.int64))
 
     def column(self, name: str) -> Int64:
         """All rows of one column."""
