@@ -1,0 +1,157 @@
+"""Files, folders and archives; ranks of several files."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import tarfile
+from pathlib import Path
+
+import pytest
+
+import parsers
+from replay.core.errors import TraceError
+from tests.parsers.chrome import kernel, names, read, read_paths, span, text
+
+NOW_US = 1_700_000_000_000_000
+
+
+def rank_file(rank: int | None, name: str = "op", world: int = 4, at_us: int = NOW_US) -> bytes:
+    """One rank of a run; ``None`` does not tell its rank."""
+    info = {} if rank is None else {"distributedInfo": {"rank": rank, "world_size": world}}
+    return text([span(name, at_us)], **info)
+
+
+def tar(path: Path, members: dict[str, bytes], mode: str = "w:gz") -> Path:
+    """An archive of such members."""
+    with tarfile.open(path, mode) as archive:  # type: ignore[call-overload]
+        for name, content in members.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+    return path
+
+
+def test_folder_of_ranks(tmp_path: Path) -> None:
+    """Everything that is not a trace is counted and named."""
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "a.json").write_bytes(rank_file(1, "one"))
+    (tmp_path / "sub" / "b.json.gz").write_bytes(gzip.compress(rank_file(0, "zero")))
+    (tmp_path / "et.json").write_bytes(b'{"schema": "1.1.1", "pid": 7, "nodes": []}')
+    (tmp_path / "empty.json").write_bytes(b"")
+    (tmp_path / "._a.json").write_bytes(b"\0\5\x16\7")
+    trace = read_paths(tmp_path)
+    assert (trace.ranks, trace.world_size, names(trace)) == ((0, 1), 4, ["zero", "one"])
+    assert trace.health.skipped == {"empty files (0 bytes)": 1, "hidden files": 1, "files that are not traces": 1}
+    assert trace.health.warnings == ("1 files are not traces and were left out: et.json",)
+
+
+@pytest.mark.parametrize("mode", ["w", "w:gz"])
+def test_archive_of_ranks(tmp_path: Path, mode: str) -> None:
+    """Members outside of the archive's folder are only names here: nothing is unpacked."""
+    members = {"run/r1.json": rank_file(1), "../../r0.json": gzip.compress(rank_file(0)), "run/._r1.json": b"\0\5"}
+    path = tar(tmp_path / ("run.tar" if mode == "w" else "run.tgz"), members, mode)
+    trace = read_paths(path)
+    assert trace.ranks == (0, 1)
+    assert trace.files == ("r0.json", "r1.json")
+    assert list(tmp_path.parent.rglob("r0.json")) == []
+
+
+def test_archive_cut_short_keeps_the_members_before(tmp_path: Path) -> None:
+    """A broken download."""
+    rows = [span("op", NOW_US + i * 37) for i in range(2000)]
+    members = {f"r{rank}.json": text(rows, distributedInfo={"rank": rank}) for rank in (1, 2)}
+    path = tar(tmp_path / "run.tar.gz", members)
+    path.write_bytes(path.read_bytes()[: path.stat().st_size * 2 // 3])
+    trace = read_paths(path)
+    assert 1 in trace.ranks
+    assert any("run.tar.gz is cut short" in warning for warning in trace.health.warnings)
+
+
+def test_same_content_twice_is_taken_once(tmp_path: Path) -> None:
+    """Under whatever name."""
+    for name in ("a.json", "b.json"):
+        (tmp_path / name).write_bytes(rank_file(0))
+    trace = read_paths(tmp_path / "a.json", tmp_path / "b.json")
+    assert len(trace) == 1
+    assert trace.health.skipped["files given twice"] == 1
+    assert trace.health.warnings == ("b.json has the same content as a.json; taken once",)
+
+
+def test_rank_from_the_file_name(tmp_path: Path) -> None:
+    """Where the file does not tell."""
+    for name, content in (("job_rank-3.json", "a"), ("worker7.123.pt.trace.json", "b")):
+        (tmp_path / name).write_bytes(rank_file(None, content))
+    assert read_paths(tmp_path).ranks == (3, 7)
+
+
+def test_rank_from_names_where_every_file_says_zero(tmp_path: Path) -> None:
+    """Exports from before the process group existed; a warning says so."""
+    for rank in (0, 1):
+        (tmp_path / f"rank_{rank}.json").write_bytes(rank_file(0, f"op{rank}"))
+    trace = read_paths(tmp_path)
+    assert trace.ranks == (0, 1)
+    assert trace.health.warnings == ("the recorded ranks collide; ranks were taken from the file names",)
+
+
+def test_ranks_by_order_where_nothing_tells(tmp_path: Path) -> None:
+    """With a warning."""
+    for name in ("a.json", "b.json"):
+        (tmp_path / name).write_bytes(rank_file(None, name))
+    trace = read_paths(tmp_path)
+    assert trace.ranks == (0, 1)
+    assert trace.health.warnings == ("no file tells its rank; files were numbered in the order given",)
+
+
+def refusal(*paths: Path) -> str:
+    """Message of a refused input."""
+    with pytest.raises(TraceError) as caught:
+        parsers.read(paths)
+    return str(caught.value)
+
+
+def test_two_files_of_one_rank_are_refused_by_name(tmp_path: Path) -> None:
+    """Unrelated files, most likely."""
+    for name in ("a.json", "b.json"):
+        (tmp_path / name).write_bytes(rank_file(2, name))
+    assert refusal(tmp_path) == ("a.json and b.json both say they are rank 2; give the files of one run, one a rank")
+
+
+def test_files_of_different_runs_are_refused(tmp_path: Path) -> None:
+    """By the size of the world, or by the clock."""
+    (tmp_path / "a.json").write_bytes(rank_file(0))
+    (tmp_path / "b.json").write_bytes(rank_file(1, world=8))
+    assert "a.json is of a run with 4 ranks and b.json of one with 8" in refusal(tmp_path)
+    (tmp_path / "b.json").write_bytes(rank_file(1, at_us=NOW_US + 120_000_000))
+    assert refusal(tmp_path).startswith("a.json and b.json were recorded 120 s apart")
+
+
+def test_ranks_share_one_clock(tmp_path: Path) -> None:
+    """Each file has its own base; the axis begins at the earliest event of all."""
+    for rank, base in ((0, 10**18), (1, 10**18 + 5_000)):
+        content = text([span("op", "1.5")], baseTimeNanoseconds=base, distributedInfo={"rank": rank})
+        (tmp_path / f"{rank}.json").write_bytes(content)
+    trace = read_paths(tmp_path)
+    assert (trace.epoch_ns, trace.start_ns.tolist()) == (10**18 + 1500, [0, 5000])
+
+
+def test_missing_file_and_empty_folder(tmp_path: Path) -> None:
+    """One sentence each."""
+    assert refusal(tmp_path / "no.json") == "no.json: no such file or folder"
+    (tmp_path / "run").mkdir()
+    assert refusal(tmp_path / "run") == "run: nothing to read (no files)"
+
+
+def test_several_devices_of_one_process(tmp_path: Path) -> None:
+    """Streams of two devices are two lanes, whatever their number."""
+    rows = [kernel("a", 1000, 1), kernel("b", 1000, 2, device=1)]
+    trace = read(tmp_path, text(rows))
+    assert sorted((lane.device, lane.stream) for lane in trace.lanes) == [(0, 7), (1, 7)]
+
+
+def test_no_user_or_host_name_is_kept(tmp_path: Path) -> None:
+    """Nor the path a trace was written to."""
+    top = {"username": "jdoe", "host_name": "node17", "traceName": "/home/jdoe/t.json", "cupti_version": 22}
+    trace = read(tmp_path, text([span("a")], **top))
+    assert trace.metadata == {"cupti_version": "22"}
+    assert trace.files == ("trace.json",)
