@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any
 
 from replay.core.errors import ProfileError
 from replay.core.evidence import Grade
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 UNITS: dict[str, str] = {
     "bf16_flop_per_s": "FLOP/s",  # dense peak of the matrix units, BF16 or FP16 in, FP32 accumulation
@@ -66,6 +67,8 @@ class HardwareProfile:
 
     def to_frame(self) -> pd.DataFrame:
         """One row per parameter."""
+        import pandas as pd  # noqa: PLC0415 - only notebook users pay for it
+
         rows = [
             {"parameter": key, "value": p.value, "unit": p.unit, "stderr": p.stderr, "grade": p.grade.label,
              "source": p.source}

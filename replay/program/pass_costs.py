@@ -8,23 +8,21 @@ alone, R10). They are trimmed means: sums of medians fall short of the sum.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple
 
 import numpy as np
-from scipy import stats
 
 from replay.core.errors import LayoutError, RefusedError
 from replay.core.evidence import Grade
+from replay.core.statistics import trimmed_mean
 from replay.layout import Layout
 from replay.program.p2p import passes_of
 from replay.program.pipeline_graph import Cost
 from replay.program.recorded_steps import PHASE_WORDS, Pass, RecordedStep, rank_orders
 from replay.recording import PassKind
-
-_TRIM = 0.1  # cut from each end: a disturbed step is one of many
 
 
 class Position(IntEnum):
@@ -113,11 +111,6 @@ def learn_costs(steps: Sequence[RecordedStep], layout: Layout) -> PassCosts:
 def _chunk_cost(layout: Layout, place: int, phase: PassKind, values: Sequence[int]) -> ChunkCost:
     stage, chunk = place % layout.pp, place // layout.pp
     return ChunkCost(stage, chunk, PHASE_WORDS[phase], trimmed_mean(values), float(np.std(values)), len(values))
-
-
-def trimmed_mean(values: Iterable[int]) -> float:
-    """Mean without the lowest and highest tenth."""
-    return float(stats.trim_mean(np.fromiter(values, np.float64), _TRIM))
 
 
 def costs_for(costs: PassCosts, target: Layout, layers: int | None) -> Callable[[Pass], Cost]:

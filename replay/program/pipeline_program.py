@@ -10,10 +10,11 @@ import numpy as np
 
 from replay.core.errors import RefusedError, TraceError
 from replay.core.evidence import Grade
+from replay.core.statistics import trimmed_mean
 from replay.layout import Layout
 from replay.program.p2p import ExchangeModel, passes_of
 from replay.program.p2p_learning import learn_exchange
-from replay.program.pass_costs import PassCosts, costs_for, learn_costs, trimmed_mean
+from replay.program.pass_costs import PassCosts, costs_for, learn_costs
 from replay.program.passes import pass_graph
 from replay.program.pipeline_graph import Cost, PipelineGraph, out_of_order
 from replay.program.recorded_steps import (

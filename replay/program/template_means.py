@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.stats import trim_mean
 
 from replay.core.columns import Int32, Int64
-from replay.program.templates import TRIM
+from replay.core.statistics import trimmed_mean
 
 
 def template_means(duration_ns: Int64, template: Int32) -> Int64:
@@ -16,5 +15,5 @@ def template_means(duration_ns: Int64, template: Int32) -> Int64:
     bounds = np.flatnonzero(np.diff(template[order])) + 1
     for ops in np.split(order, bounds):
         if len(ops) and template[ops[0]] >= 0:
-            result[ops] = round(float(trim_mean(duration_ns[ops], TRIM)))
+            result[ops] = round(float(trimmed_mean(duration_ns[ops])))
     return result

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.stats import trim_mean
 
 from replay.core.columns import Bool, Float64, Int8, Int64
 from replay.core.errors import RefusedError
+from replay.core.statistics import trimmed_mean
 from replay.graph.types import Graph, OpKind, Rule
 from replay.layout import Layout
 from replay.program.blocks import PASS_PARTS, BlockKey, Blocks, Part, cut, is_p2p, lane_order
@@ -24,7 +24,6 @@ from replay.program.groups import Family, classify, coordinates
 from replay.program.lanes import P2PLanes, lane_roles, p2p_lanes, waiting_role
 from replay.program.types import Labels, Role
 
-TRIM = 0.1  # cut from each end of a template's instances (R12: trimmed means add up, medians do not)
 _ORDER_RULES = (Rule.STREAM_ORDER, Rule.HOST_ORDER)
 _REMADE_RULES = (Rule.COLLECTIVE, Rule.P2P, Rule.QUEUE)  # synthesis makes these anew
 _EXPERT_ROLES = (Role.DISPATCH, Role.COMBINE, Role.EXPERTS, Role.ROUTER)
@@ -187,7 +186,7 @@ def structure(program: Program, block: int) -> Structure:
 def mean_duration(program: Program, instances: Sequence[int], duration_ns: Int64) -> tuple[Int64, Float64]:
     """Trimmed mean and standard deviation of every op over blocks of one signature."""
     rows = duration_ns[np.stack([program.blocks.ops.row(block) for block in instances])]
-    return np.rint(trim_mean(rows, TRIM, axis=0)).astype(np.int64), rows.std(axis=0)
+    return np.rint(trimmed_mean(rows)).astype(np.int64), rows.std(axis=0)
 
 
 def coordinate_key(layout: Layout, rank: int) -> tuple[int, int, int]:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-import pandas as pd
 
 from replay.core.columns import Int8, Int32, Int64, check_equal_length, freeze
 from replay.core.errors import GraphError
 from replay.core.units import percent
 from replay.graph.types import Graph, OpKind, Rule
 from replay.simulate.timeline import Timeline
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Key = Literal["name", "kind", "rank", "rule", "part"]
 
@@ -50,6 +52,8 @@ class CriticalPath:
 
     def to_frame(self, graph: Graph) -> pd.DataFrame:
         """One row per segment, spelled out."""
+        import pandas as pd  # noqa: PLC0415 - only notebook users pay for it
+
         frame = pd.DataFrame({"begin_ns": self.begin_ns, "end_ns": self.end_ns, "time_ns": self.time_ns})
         keys: tuple[Key, ...] = ("name", "kind", "rank", "rule", "part")
         return frame.assign(**{key: _labels(self, graph, key) for key in keys})
