@@ -42,29 +42,32 @@ class Batch:
 
 
 class CostKey(NamedTuple):
-    """What the cost of a batch depends on."""
+    """What the cost of a batch depends on.
+
+    ``own``: the rank's own post came last, so the cost is that of launching; else a peer's post did, and the cost is
+    that of the message. They are equal where both sides only start to exchange when both are there.
+    """
 
     messages: int
     exposed: bool
+    own: bool
 
 
 @dataclass(frozen=True, slots=True)
 class ExchangeModel:
-    """Habits and costs of the exchanges of a recording. Cost is from the last post to the waiting pass's start."""
+    """Habits and costs of the exchanges of a recording. Cost is from a post to the earliest start of what waits."""
 
     overlapped: bool = False
     blocking: bool = False
     cost_ns: Mapping[CostKey, int] = field(default_factory=dict)
     evidence: tuple[str, ...] = ()
 
-    def cost(self, batch: Batch) -> int:
+    def cost(self, batch: Batch, *, own: bool) -> int:
         """Cost of a batch; of the nearest kind that was seen when this one was not, 0 without any."""
-        if not batch.messages or not self.cost_ns:
+        alike = [key for key in self.cost_ns if key.own == own]
+        if not batch.messages or not alike:
             return 0
-        key = CostKey(batch.messages, batch.exposed)
-        nearest = min(
-            self.cost_ns, key=lambda k: (k.exposed != key.exposed, abs(k.messages - key.messages), k.messages)
-        )
+        nearest = min(alike, key=lambda k: (k.exposed != batch.exposed, abs(k.messages - batch.messages), k.messages))
         return self.cost_ns[nearest]
 
 
@@ -150,12 +153,12 @@ class Exchanges:
     sender: Mapping[Pass, Batch]
     receiver: Mapping[Pass, Batch]
 
-    def releases(self, batch: Batch, layout: Layout, *, blocking: bool) -> list[Pass]:
-        """Passes after whose end the batch can complete: its own post, its producers' posts, blocked sends' peers."""
+    def peers(self, batch: Batch, layout: Layout, *, blocking: bool) -> list[Pass]:
+        """Passes of other ranks after whose end the batch can complete: its producers' posts, blocked sends' peers."""
         peers = [self.sender[other] for item in batch.receives if (other := neighbour(item, layout, -1))]
         if blocking:
             peers += [self.receiver[item] for item in map(partial(_blocked_by, layout=layout), batch.sends) if item]
-        return [post for post in (batch.post, *(peer.post for peer in peers)) if post is not None]
+        return list(dict.fromkeys(peer.post for peer in peers if peer.post is not None))
 
 
 def exchanges(orders: Sequence[ScheduleOrder], layout: Layout, dp_rank: int, *, overlapped: bool) -> Exchanges:

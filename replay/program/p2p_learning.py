@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -29,60 +30,85 @@ def learn_exchange(steps: Sequence[RecordedStep], layout: Layout) -> ExchangeMod
     candidates = [(overlapped, blocking) for blocking in (True, False) for overlapped in (False, True)]
     if layout.vpp == 1:
         candidates = [(overlapped, blocking) for overlapped, blocking in candidates if not overlapped]
+    tolerance_ns = _tolerance_ns(steps)
     dp_rank = min(item.dp_rank for item in steps[0].passes)
     for overlapped, blocking in candidates:
         found = exchanges(orders, layout, dp_rank, overlapped=overlapped)
-        share = _contradicted(found, steps, layout, blocking=blocking)
+        waits = list(_waits(found, orders, steps, layout, blocking=blocking))
+        share = _contradicted(waits, tolerance_ns)
         if share <= _EXCEPTIONS or (overlapped, blocking) == candidates[-1]:
-            cost = _costs(found, orders, steps, layout, blocking=blocking)
+            cost = _costs(waits)
             return ExchangeModel(overlapped, blocking, cost, _evidence(overlapped, blocking, share, cost))
     raise AssertionError("the last candidate is always taken")
 
 
-def _contradicted(found: Exchanges, steps: Sequence[RecordedStep], layout: Layout, *, blocking: bool) -> float:
-    """Share of batches whose waiting pass started before one of its releases ended."""
-    early = total = 0
-    for step in steps:
-        forwards = [span.end_ns - span.start_ns for item, span in step.passes.items() if item.phase == PassKind.FORWARD]
-        tolerance = _TOLERANCE * float(np.median(forwards))
-        for batch in found.batches:
-            if batch.wait is None or not batch.messages:
-                continue
-            released = max(step.passes[item].end_ns for item in found.releases(batch, layout, blocking=blocking))
-            total += 1
-            early += step.passes[batch.wait].start_ns < released - tolerance
-    return early / max(total, 1)
+@dataclass(frozen=True, slots=True)
+class _Wait:
+    """One batch in one step: when each side was there, and when the pass that waited for it started."""
+
+    key: CostKey
+    released_ns: int  # the later of own post and peers' posts
+    start_ns: int
+    hidden: bool  # the rank was busy with another pass until after that
 
 
-def _costs(
+def _waits(
     found: Exchanges, orders: Sequence[ScheduleOrder], steps: Sequence[RecordedStep], layout: Layout, *, blocking: bool
-) -> dict[CostKey, int]:
-    """Median of start minus latest release per kind of batch, over waits that nothing else hid."""
+) -> Iterator[_Wait]:
+    """Every batch with messages that a pass waited for, in every step."""
     before: dict[Pass, Pass] = {}
     for stage, order in enumerate(orders):
         items = passes_of(order, min(item.dp_rank for item in steps[0].passes), stage)
         before.update(zip(items[1:], items, strict=False))
-    gaps: dict[CostKey, list[int]] = defaultdict(list)
+    waited = [
+        (batch, batch.wait, found.peers(batch, layout, blocking=blocking))
+        for batch in found.batches
+        if batch.wait is not None and batch.messages
+    ]
     for step in steps:
-        for batch in found.batches:
-            if batch.wait is None or not batch.messages:
-                continue
-            released = max(step.passes[item].end_ns for item in found.releases(batch, layout, blocking=blocking))
-            previous = before.get(batch.wait)
-            if previous is None or step.passes[previous].end_ns <= released:
-                gaps[CostKey(batch.messages, batch.exposed)].append(step.passes[batch.wait].start_ns - released)
+        end = {item: span.end_ns for item, span in step.passes.items()}
+        for batch, wait, peers in waited:
+            own_ns = end[batch.post] if batch.post else 0
+            peer_ns = max((end[peer] for peer in peers), default=0)
+            released = max(own_ns, peer_ns)
+            hidden = wait in before and end[before[wait]] > released
+            key = CostKey(batch.messages, batch.exposed, own=own_ns >= peer_ns)
+            yield _Wait(key, released, step.passes[wait].start_ns, hidden)
+
+
+def _contradicted(waits: Sequence[_Wait], tolerance_ns: float) -> float:
+    """Share of batches whose waiting pass started before one of its releases ended."""
+    return sum(wait.start_ns < wait.released_ns - tolerance_ns for wait in waits) / max(len(waits), 1)
+
+
+def _tolerance_ns(steps: Sequence[RecordedStep]) -> float:
+    forwards = [
+        span.end_ns - span.start_ns
+        for step in steps
+        for item, span in step.passes.items()
+        if item.phase == PassKind.FORWARD
+    ]
+    return _TOLERANCE * float(np.median(forwards))
+
+
+def _costs(waits: Sequence[_Wait]) -> dict[CostKey, int]:
+    """Median of start minus latest release per kind of batch, over waits that nothing else hid."""
+    gaps: dict[CostKey, list[int]] = defaultdict(list)
+    for wait in waits:
+        if not wait.hidden:
+            gaps[wait.key].append(wait.start_ns - wait.released_ns)
     return {key: max(0, round(float(np.median(values)))) for key, values in sorted(gaps.items())}
 
 
 def _evidence(overlapped: bool, blocking: bool, share: float, cost: Mapping[CostKey, int]) -> tuple[str, ...]:
     habit = "overlapped with compute" if overlapped else "not overlapped"
     sends = "hold their sender until the receiver is ready" if blocking else "are eager"
-    costs = ", ".join(
-        f"{key.messages} message{'s' if key.messages > 1 else ''} "
-        f"{'back to back' if key.exposed else 'posted ahead'} {ns_to_ms(value):.2f} ms"
-        for key, value in cost.items()
-    )
     return (
         f"pipeline exchanges are {habit} and sends {sends} ({100 * share:.1f} % of the measured starts disagree)",
-        f"exchange cost, median: {costs}",
+        f"an exchange costs {_range_ms(cost.values())} by its number of messages and by which side comes last",
     )
+
+
+def _range_ms(values_ns: Collection[int]) -> str:
+    low, high = min(values_ns, default=0), max(values_ns, default=0)
+    return f"{ns_to_ms(low):.2f} ms" if low == high else f"{ns_to_ms(low):.2f} to {ns_to_ms(high):.2f} ms"

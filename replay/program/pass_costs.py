@@ -44,7 +44,7 @@ class Template(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ChunkCost:
-    """Mean pass time of one chunk, all positions together, for the report."""
+    """Trimmed mean and standard deviation of one chunk's passes, all positions together, for the report."""
 
     stage: int
     chunk: int
@@ -110,7 +110,8 @@ def learn_costs(steps: Sequence[RecordedStep], layout: Layout) -> PassCosts:
 
 def _chunk_cost(layout: Layout, place: int, phase: PassKind, values: Sequence[int]) -> ChunkCost:
     stage, chunk = place % layout.pp, place // layout.pp
-    return ChunkCost(stage, chunk, PHASE_WORDS[phase], trimmed_mean(values), float(np.std(values)), len(values))
+    spread = float(np.std(stats.trimboth(values, _TRIM)))
+    return ChunkCost(stage, chunk, PHASE_WORDS[phase], trimmed_mean(values), spread, len(values))
 
 
 def costs_for(costs: PassCosts, target: Layout, layers: int | None) -> Callable[[Pass], Cost]:

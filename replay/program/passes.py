@@ -71,6 +71,7 @@ def _exchange_edges(
     for batch in found.batches:
         if batch.wait is None or not batch.messages:
             continue
-        lag = exchange.cost(batch)
-        for released in dict.fromkeys(found.releases(batch, layout, blocking=exchange.blocking)):
-            draft.edge(place[released], place[batch.wait], Rule.P2P, lag)
+        if batch.post is not None:
+            draft.edge(place[batch.post], place[batch.wait], Rule.P2P, exchange.cost(batch, own=True))
+        for released in found.peers(batch, layout, blocking=exchange.blocking):
+            draft.edge(place[released], place[batch.wait], Rule.P2P, exchange.cost(batch, own=False))

@@ -23,6 +23,8 @@ from replay.whatif._pipeline_baseline import INTERVAL_PCT, Baseline, Prediction,
 from replay.whatif._pipeline_layout import source_layout, target_layout
 from replay.whatif.stragglers import Stragglers, ideal_workers
 
+OPTION = "--vpp"
+LEVEL = "pipeline"
 GATE_PCT = 5.0  # R6
 
 

@@ -22,6 +22,8 @@ from replay.program.worker_ops import COMMUNICATION
 from replay.simulate.engine import Plan, plan, simulate
 from replay.simulate.timeline import Timeline
 
+OPTION = "--stragglers"
+LEVEL = "pipeline"
 _MEDIAN_TYPES = frozenset({*COMMUNICATION, "layernorm-grads-all-reduce"})
 _JOINED = {
     "forward-send": "forward-pp-comm",
