@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import IntEnum
-
-import pandas as pd
+from typing import TYPE_CHECKING
 
 from replay.core.columns import Int8, Int32, Int64, check_equal_length, freeze
 from replay.layout import Layout
 from replay.trace import Health
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 class PassKind(IntEnum):
@@ -66,6 +68,8 @@ class PipelineRecording:
 
     def to_frame(self) -> pd.DataFrame:
         """One row per recorded pass."""
+        import pandas as pd  # noqa: PLC0415 - only notebook users pay for it
+
         return pd.DataFrame(
             {
                 "step": self.step,

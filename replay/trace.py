@@ -9,11 +9,14 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field, fields
 from enum import IntEnum
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 
 from replay.core.columns import Bool, Int8, Int32, Int64, Ragged, check_equal_length, freeze
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 MISSING = -1
 
@@ -210,6 +213,8 @@ class Trace:
 
     def to_frame(self) -> pd.DataFrame:
         """One row per event, names spelled out."""
+        import pandas as pd  # noqa: PLC0415 - only notebook users pay for it
+
         return pd.DataFrame(
             {
                 "rank": self.rank,

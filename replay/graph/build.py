@@ -8,10 +8,11 @@ import numpy as np
 
 from replay.core.columns import Int64
 from replay.core.errors import RefusedError
+from replay.core.units import ns_to_ms, percent
 from replay.graph import clocks, collectives
 from replay.graph.calls import SYNCS, CallKind
 from replay.graph.contradictions import break_cycles, drop_contradictions
-from replay.graph.device_graphs import unrecorded_leads
+from replay.graph.device_graphs import unrecorded_leads, unrecorded_ns
 from replay.graph.edge_list import EdgeList
 from replay.graph.edges import add_leads, collect, learn_lags
 from replay.graph.lags import released_ns
@@ -51,7 +52,9 @@ def build(trace: Trace, options: BuildOptions = BuildOptions()) -> Graph:
     found, lost = collect(trace, launches, parts, ops, split)
     kept, dropped = drop_contradictions(found, ops.measured)
     leads = unrecorded_leads(trace, launches, _windows(steps))
-    known = add_leads(learn_lags(kept, ops), ops, leads)
+    learned = learn_lags(kept, ops)
+    unrecorded = unrecorded_ns(learned, (ns for event, ns in leads.items() if event in ops.first))
+    known = add_leads(learned, ops, leads)
     edges, broken = break_cycles(EdgeList.concat([known, occupancy(known, ops)]), ops.measured)
     health = GraphHealth(
         step_label=f"{steps.labels[chosen]} ({steps.how})",
@@ -62,7 +65,8 @@ def build(trace: Trace, options: BuildOptions = BuildOptions()) -> Graph:
         clock_offset_ns=clock,
         blocked_share=_blocked_share(trace, launches, costs, parts, ops.end_ns),
         launch_latency_ns=_typical_lag(edges, Rule.LAUNCH),
-        warnings=_warnings(steps, parts),
+        unrecorded_ns=unrecorded,
+        warnings=_warnings(steps, parts, unrecorded, ops.end_ns),
     )
     return _graph(trace, ops, edges, health)
 
@@ -148,7 +152,7 @@ def _blocked_share(
     return {name: value / scale for name, value in totals.items()}
 
 
-def _warnings(steps: Steps, parts: tuple[RankParts, ...]) -> tuple[str, ...]:
+def _warnings(steps: Steps, parts: tuple[RankParts, ...], unrecorded: int, step_ns: int) -> tuple[str, ...]:
     warnings = []
     if "busiest" in steps.how:
         warnings.append(f"no step marker was found; the step is {steps.how}: name one with --step-marker")
@@ -157,5 +161,10 @@ def _warnings(steps: Steps, parts: tuple[RankParts, ...]) -> tuple[str, ...]:
         warnings.append(
             f"{orphans} device ops of the step have no launch call in the input (launched before the recording began, "
             "or lost by the profiler); they keep their stream order only"
+        )
+    if unrecorded:
+        warnings.append(
+            f"{ns_to_ms(unrecorded):.1f} ms ({percent(unrecorded, step_ns * len(parts)):.0f} % of the step) pass in CUDA "
+            "graph launches without a recorded node: the profiler dropped nodes; the time is kept as the graphs' own"
         )
     return tuple(warnings)

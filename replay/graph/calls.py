@@ -37,10 +37,10 @@ _PATTERNS: tuple[tuple[str, CallKind], ...] = (
     (r"(cuda|hip|cu)EventRecord|aclrtRecordEvent", CallKind.EVENT_RECORD),
     (r"(cuda|hip|cu)StreamWaitEvent|aclrtStreamWaitEvent", CallKind.STREAM_WAIT),
     (r"(cuda|hip|cu)Memcpy|aclrtMemcpy", CallKind.COPY),
-    (r"(cuda|hip)(Malloc|Free)(Host|Managed|Async)?$|(cuda|hip)HostAlloc|cuMem(Alloc|Free)|cuMemMap|cuMemUnmap|"
-     r"cuMemCreate|cuMemRelease|cuMemSetAccess|aclrt(Malloc|Free)", CallKind.ALLOC),
+    (r"(cuda|hip)(Malloc|Free)(Host|Managed|Async)?$|(cuda|hip)HostAlloc|aclrt(Malloc|Free)", CallKind.ALLOC),
+    (r"cuMem(Alloc|Free|Map|Unmap|Create|Release|SetAccess)", CallKind.ALLOC),
     (r".*Launch.*Kernel|.*LaunchCooperative|(cuda|hip|cu)Memset|aclrtMemset|aclrtLaunch", CallKind.LAUNCH),
-)  # fmt: skip
+)
 _COMPILED = tuple((re.compile(pattern), kind) for pattern, kind in _PATTERNS)
 
 

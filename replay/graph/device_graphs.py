@@ -8,13 +8,16 @@ node is then the graph's own, unrecorded work. It is taken as the lower envelope
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable
 
 import numpy as np
 
 from replay.core.columns import Int64
 from replay.core.units import NS_PER_US
 from replay.graph.calls import CallKind
+from replay.graph.edge_list import EdgeList
 from replay.graph.selection import Launches
+from replay.graph.types import Rule
 from replay.trace import Trace
 
 _WORTH_NS = 20 * NS_PER_US  # shorter leads are launch latency
@@ -59,3 +62,9 @@ def _lead(trace: Trace, call: int, event: int) -> int:
     before: Int64 = np.flatnonzero((trace.lane == trace.lane[event]) & (trace.start_ns < begin))
     free = int(trace.end_ns[before[trace.is_device[before]]].max(initial=0))
     return max(begin - max(free, int(trace.start_ns[call])), 0)
+
+
+def unrecorded_ns(edges: EdgeList, leads: Iterable[int]) -> int:
+    """Device time of the step inside graph launches that no recorded node covers: leads, and gaps between nodes."""
+    gaps = edges.lag_ns[(edges.rule == Rule.GRAPH) & ~edges.from_start]
+    return int(gaps[gaps > _WORTH_NS].sum()) + sum(leads)

@@ -161,12 +161,6 @@ def _collectives(ops: Numbered, split: Split) -> list[EdgeList]:
     arrives: dict[int, list[int]] = defaultdict(list)
     for i, key in enumerate(ops.comms.match[row]):
         arrives[int(key)].append(i)
-    source: list[int] = []
-    target: list[int] = []
-    for key, waiting in members.items():
-        for i in waiting:
-            for j in arrives[key]:
-                if i != j:
-                    source.append(int(arrival[j]))
-                    target.append(int(transfer[i]))
-    return [own, EdgeList.of(Rule.COLLECTIVE, source, target)]
+    pairs = [(j, i) for key, waiting in members.items() for i in waiting for j in arrives[key] if i != j]
+    at = np.array(pairs, np.int64).reshape(-1, 2)
+    return [own, EdgeList.of(Rule.COLLECTIVE, arrival[at[:, 0]], transfer[at[:, 1]])]

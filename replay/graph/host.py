@@ -68,7 +68,8 @@ def host_ops(trace: Trace, launches: Launches, step: RankStep, timing: dict[int,
     ends: dict[tuple[int, int], int] = {}  # (lane, time) → op that ends there
     pending: list[tuple[Handover, int]] = []
     for thread in threads:
-        waits: list[Handover | Spin] = [w for w in (*handovers, *spins) if w.waiter == thread.lane]
+        waits: list[Handover | Spin] = [h for h in handovers if h.waiter == thread.lane]
+        waits += [s for s in spins if s.waiter == thread.lane]
         cuts = sorted({h.released_ns for h in handovers if h.source == thread.lane})
         acts = np.sort(np.concatenate((step.calls, step.host_comm, step.host_compute)))
         calls = _top_level(trace, acts[trace.lane[acts] == thread.lane])
@@ -109,7 +110,7 @@ def _top_level(trace: Trace, calls: Int64) -> Int64:
         return calls
     reach = np.maximum.accumulate(trace.end_ns[calls])
     keep = np.append(True, trace.start_ns[calls][1:] >= reach[:-1])
-    return calls[keep]
+    return np.asarray(calls[keep])
 
 
 class _Tiling:

@@ -1,8 +1,8 @@
 """Launch edges: device work starts no earlier than its launch call plus the launch latency.
 
-The latency is one number per trace and kind of launch, learned over the whole trace from work whose stream was idle when
-it was launched. A device that is always behind shows no such work; then the smallest delay seen is an upper bound, and
-what is known of launch latencies in general (a few microseconds on every accelerator) caps it.
+The latency is one number per trace and kind of launch, learned over the whole trace from work whose stream was idle
+when it was launched. A device that is always behind shows no such work; then the smallest delay seen is an upper bound,
+and what is known of launch latencies in general (a few microseconds on every accelerator) caps it.
 """
 
 from __future__ import annotations

@@ -127,8 +127,13 @@ def _numbered(
         columns.column("comm").astype(np.int32),
         np.full(columns.size, Grade.MEASURED, np.int8),
         comms,
-        *bounds,
-        **maps,
+        begin_ns=bounds[0],
+        end_ns=bounds[1],
+        host_base=maps["host_base"],
+        first=maps["first"],
+        last=maps["last"],
+        call_op=maps["call_op"],
+        after_call=maps["after_call"],
     )
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -66,8 +68,8 @@ def find_steps(trace: Trace, marker: str | None = None) -> Steps:
     return Steps((_busiest_window(trace),), "the busiest contiguous window (no step marker, no repeated optimizer)")
 
 
-def _matching(trace: Trace, candidates: Bool, accept: object) -> Bool:
-    wanted = np.fromiter((bool(accept(name)) for name in trace.names), np.bool_, len(trace.names))  # type: ignore[operator]
+def _matching(trace: Trace, candidates: Bool, accept: Callable[[str], bool]) -> Bool:
+    wanted = np.fromiter((accept(name) for name in trace.names), np.bool_, len(trace.names))
     return np.asarray(candidates & wanted[trace.name]) if len(trace.names) else candidates
 
 
@@ -83,7 +85,7 @@ def _from_ranges(trace: Trace, chosen: Bool) -> tuple[Step, ...]:
     begin: dict[str, dict[int, int]] = {}
     end: dict[str, dict[int, int]] = {}
     last_end: dict[int, int] = {}
-    for event in np.flatnonzero(chosen):
+    for event in map(int, np.flatnonzero(chosen)):
         rank, name = int(trace.rank[event]), trace.name_of(event)
         start, stop = int(trace.start_ns[event]), int(trace.start_ns[event] + trace.dur_ns[event])
         if start < last_end.get(rank, start):  # the same range again, nested or doubled on another thread
@@ -139,7 +141,7 @@ def _busiest_cluster(start: Int64, stop: Int64) -> tuple[int, int]:
     gap = (stop[-1] - start[0]) // 5
     cut = np.flatnonzero(start[1:] - stop[:-1] > gap) + 1
     bounds = np.concatenate(([0], cut, [len(start)]))
-    busy = [int(stop[b - 1] - start[a]) for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
+    busy = [int(stop[b - 1] - start[a]) for a, b in pairwise(bounds)]
     best = int(np.argmax(busy))
     return int(start[bounds[best]]), int(stop[bounds[best + 1] - 1])
 
@@ -160,8 +162,8 @@ def _launch_window(trace: Trace, rank: int, members: Int64, first: int, last: in
     return begin, int(max(ends.max(initial=0), trace.end_ns[calls].max()))
 
 
-def covered(trace: Trace, step: Step) -> bool:
-    """True when nearly all device work launched in the step is in the file (profilers drop some at the edges)."""
+def launch_counts(trace: Trace, step: Step) -> tuple[int, int]:
+    """Launch calls made in the step, and how many of them have their device work in the file."""
     launches = present = 0
     for rank, begin in step.begin_ns.items():
         rows = (trace.rank == rank) & (trace.start_ns >= begin) & (trace.start_ns < step.end_ns[rank])
@@ -170,7 +172,7 @@ def covered(trace: Trace, step: Step) -> bool:
         device = trace.correlation[(trace.rank == rank) & trace.is_device]
         launches += int(launching.sum())
         present += int(np.isin(trace.correlation[launching], device).sum())
-    return launches == 0 or present >= _COVERED * launches
+    return launches, present
 
 
 def _launch_names(trace: Trace) -> Int64:
@@ -189,7 +191,16 @@ def choose(trace: Trace, steps: Steps, number: int | None, spans_ns: Int64) -> i
             if match and int(match.group(1)) == number:
                 return i
         raise TraceError(f"no step {number}; the input has {', '.join(steps.labels)}")
-    usable = [i for i, step in enumerate(steps.steps) if covered(trace, step)]
-    usable = usable or list(range(len(steps.steps)))
+    usable = _complete(trace, steps) or list(range(len(steps.steps)))
     order = sorted(usable, key=lambda i: (int(spans_ns[i]), i))
     return order[(len(order) - 1) // 2]
+
+
+def _complete(trace: Trace, steps: Steps) -> list[int]:
+    """Steps that launch at least half of what the fullest one does, and whose device work is nearly all in the file.
+
+    Profilers open a last, empty range when they stop, and drop device work at the edges of their window.
+    """
+    counts = [launch_counts(trace, step) for step in steps.steps]
+    most = max(launches for launches, _ in counts)
+    return [i for i, (n, present) in enumerate(counts) if 2 * n >= most and present >= _COVERED * n]

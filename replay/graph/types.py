@@ -11,12 +11,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 
 from replay.core.columns import Bool, Int8, Int32, Int64, check_equal_length, freeze, offsets_from_lengths
 from replay.trace import CollectiveKind, Group, Lane
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 class OpKind(IntEnum):
@@ -130,6 +133,7 @@ class GraphHealth:
     clock_offset_ns: dict[int, tuple[int, int]] = field(default_factory=dict)  # rank → offset, error
     blocked_share: dict[str, float] = field(default_factory=dict)  # share of step in blocked launches, syncs, copies
     launch_latency_ns: int = -1
+    unrecorded_ns: int = 0  # device time inside graph launches in which the profiler recorded no node
     warnings: tuple[str, ...] = ()
 
 
@@ -187,6 +191,8 @@ class Graph:
 
     def to_frame(self) -> pd.DataFrame:
         """One row per op, names spelled out."""
+        import pandas as pd  # noqa: PLC0415 - only notebook users pay for it
+
         return pd.DataFrame(
             {
                 "rank": self.rank,

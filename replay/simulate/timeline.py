@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 
 from replay.core.columns import Int64
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +28,8 @@ class Timeline:
 
     def to_frame(self) -> pd.DataFrame:
         """One row per op."""
+        import pandas as pd  # noqa: PLC0415 - only notebook users pay for it
+
         return pd.DataFrame({"start_ns": self.start_ns, "end_ns": self.end_ns, "bound_by": self.bound_by})
 
     @property
