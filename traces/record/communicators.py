@@ -15,7 +15,7 @@ import torch
 import torch.distributed as dist
 
 from traces.record import groups
-from traces.record.device import Meeting
+from traces.record.calls import Meeting
 from traces.record.job import Job
 from traces.record.model import Collective
 from traces.record.schedules import Direction
@@ -55,7 +55,7 @@ class Communicators:
         self._calls: Counter[tuple[str, int] | str] = Counter()
         for description, parts in groups.members(job).items():
             for ranks in parts:
-                handle = dist.new_group(list(ranks), backend="gloo", group_desc=description)
+                handle = dist.new_group(list(ranks), backend=groups.BACKEND, group_desc=description)
                 if rank in ranks:
                     self._mine[description] = Communicator(description, ranks, handle)
 

@@ -16,41 +16,18 @@ from __future__ import annotations
 import itertools
 import threading
 import time
-from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from queue import SimpleQueue
-from types import MappingProxyType
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Protocol, cast
 
 from torch._C._profiler import _RecordFunctionFast
+
+from traces.record.calls import NO_ARGS, Call, Meeting
 
 COMPUTE = "compute"
 _FIRST_STREAM = {COMPUTE: 7}
 _OTHER_STREAMS = 20  # streams of communicators are numbered from here, by first use
-
-_NO_ARGS: Mapping[str, Any] = MappingProxyType({})
-
-Rendezvous = Callable[[int], int]  # my arrival on the device clock → the last member's arrival
-
-
-class Call(NamedTuple):
-    """What a host call did; the profiler's range knows only its correlation."""
-
-    stream: int
-    name: str = ""  # of the kernel launched, or of the operator
-    args: Mapping[str, Any] = _NO_ARGS  # of its row, beside device, stream and correlation
-    sequence: int = -1  # of a collective: how many calls its group had before
-    record: int = -1  # correlation of the event record that this call waits for
-    record_stream: int = -1
-
-
-@dataclass(frozen=True, slots=True)
-class Meeting:
-    """What makes a kernel a collective: how its members meet, and the constant part of its row's args."""
-
-    rendezvous: Rendezvous
-    args: Mapping[str, Any]
 
 
 class Event:
@@ -201,7 +178,7 @@ class Device:
         self, stream: str, name: str, duration_ns: int, meeting: Meeting | None = None, sequence: int = -1
     ) -> None:
         queue, correlation = self._stream(stream), next(self._correlations)
-        self.calls[correlation] = Call(queue.number, name, meeting.args if meeting else _NO_ARGS, sequence)
+        self.calls[correlation] = Call(queue.number, name, meeting.args if meeting else NO_ARGS, sequence)
         with _RecordFunctionFast(f"~launch {correlation}"):
             queue.put(_Work(correlation, time.monotonic_ns(), duration_ns, meeting))
 

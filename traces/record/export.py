@@ -16,7 +16,8 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from traces.record.device import Call
+from traces.record import groups
+from traces.record.calls import Call
 
 Row = dict[str, Any]
 _NS_PER_S = 1_000_000_000
@@ -46,6 +47,7 @@ def export(source: Path, target: Path, calls: Mapping[int, Call], step: int, dev
             rows += _relabel(recorded, calls, device, base_ns)
     rows.sort(key=lambda row: (row["ts"], -row["dur"]))
     header = {key: trace[key] for key in _KEPT_KEYS if key in trace}
+    header["distributedInfo"] = json.loads(json.dumps(trace["distributedInfo"]).replace(groups.BACKEND, "gloo"))
     header["deviceProperties"] = [{"id": device, "name": "emulated"}]
     header["baseTimeNanoseconds"] = base_ns
     body = {**header, "traceEvents": [*_names(rows), *rows], "traceName": target.name.removesuffix(".gz")}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from traces.record.job import Job
 
+BACKEND = "sharedgloo"  # what torch.distributed calls Gloo here, see gloo.py; traces say "gloo"
+
 TENSOR = "TENSOR_MODEL_PARALLEL_GROUP"
 PIPELINE = "PIPELINE_MODEL_PARALLEL_GROUP"
 MODEL = "MODEL_PARALLEL_GROUP"

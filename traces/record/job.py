@@ -95,7 +95,8 @@ class Job:
             "tp": 1, "pp": self.pp, "vpp": self.vpp, "dp": self.dp, "cp": 1, "ep": self.ep, "etp": 1,
             "mbs": self.mbs, "gbs": self.gbs, "microbatches": self.microbatches, "seq": self.model.seq,
             "world_size": self.world_size, "schedule": "1f1b" if self.vpp == 1 else "interleaved",
-            "dispatcher": "alltoall", "group_size": self.pp, "overlap_p2p": self.vpp > 1, "rank_order": "tp-cp-ep-dp-pp",
+            "dispatcher": "alltoall", "group_size": self.pp, "overlap_p2p": self.vpp > 1,
+            "rank_order": "tp-cp-ep-dp-pp",
         }  # fmt: skip
 
     def model_json(self) -> dict[str, Any]:

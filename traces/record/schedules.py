@@ -56,7 +56,7 @@ Action = Pass | Exchange
 
 
 def schedule(stages: int, stage: int, microbatches: int, chunks: int) -> tuple[Action, ...]:
-    """Actions of ``stage``: 1F1B for one chunk a stage, else interleaved 1F1B with groups of ``stages`` micro-batches."""
+    """Actions of ``stage``: 1F1B for one chunk a stage, else interleaved in groups of ``stages`` micro-batches."""
     if chunks == 1:
         actions = _OneForwardOneBackward(stages, stage, microbatches).actions()
     else:

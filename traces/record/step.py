@@ -86,7 +86,7 @@ class TrainingStep:
                 self._collective(op)
 
     def _collective(self, op: Collective) -> None:
-        """On the group's own stream, after what compute holds and before what compute gets next (NCCL's blocking use)."""
+        """On the group's own stream, after what compute holds and before what compute gets next."""
         meeting, sequence = self._communicators.collective(op)
         self._device.wait(op.group, self._device.record(COMPUTE))
         self._device.communicate(op.group, op.name, op.duration_ns, meeting, sequence)

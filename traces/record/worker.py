@@ -10,7 +10,6 @@ import threading
 import time
 import traceback
 from dataclasses import dataclass
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ import torch.distributed as dist
 from torch._C._profiler import _ExperimentalConfig
 from torch.profiler import ProfilerActivity, profile, schedule
 
-from traces.record import groups
+from traces.record import gloo, groups
 from traces.record.communicators import Communicators
 from traces.record.device import Device
 from traces.record.durations import Durations
@@ -32,7 +31,6 @@ from traces.record.step import TrainingStep
 DEVICES_PER_NODE = 8
 _WARMUP_STEPS = 2
 _SWITCH_S = 1e-4  # how long a thread may keep the interpreter when a stream's thread wants it
-_TIMEOUT = timedelta(minutes=2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +49,9 @@ class Plan:
 def work(rank: int, plan: Plan, store: str) -> None:
     """Entry point of a rank's process; ``store`` is the file where the processes find each other."""
     _prepare_process()
+    gloo.register()
     dist.init_process_group(
-        "gloo", init_method=f"file://{store}", rank=rank, world_size=plan.job.world_size, timeout=_TIMEOUT
+        groups.BACKEND, init_method=f"file://{store}", rank=rank, world_size=plan.job.world_size, timeout=gloo.TIMEOUT
     )
     device = Device()
     communicators = Communicators(plan.job, rank)
@@ -72,7 +71,6 @@ def _prepare_process() -> None:
     """One thread for torch, short turns for Python threads, and no rank that lives on with a dead stream."""
     torch.set_num_threads(1)
     sys.setswitchinterval(_SWITCH_S)
-    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
     gc.disable()
 
     def die(failure: threading.ExceptHookArgs) -> None:
