@@ -44,7 +44,7 @@ class Template(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ChunkCost:
-    """Trimmed mean and standard deviation of one chunk's passes, all positions together, for the report."""
+    """Trimmed mean, and root of the trimmed mean square deviation, of one chunk's passes; for the report."""
 
     stage: int
     chunk: int
@@ -102,16 +102,17 @@ def learn_costs(steps: Sequence[RecordedStep], layout: Layout) -> PassCosts:
         pooled[key.place, key.phase] += values
     return PassCosts(
         layout,
-        {key: trimmed_mean(values) for key, values in samples.items()},
-        {key: trimmed_mean(values) for key, values in pooled.items()},
+        {key: float(trimmed_mean(values)) for key, values in samples.items()},
+        {key: float(trimmed_mean(values)) for key, values in pooled.items()},
         tuple(_chunk_cost(layout, place, phase, values) for (place, phase), values in sorted(pooled.items())),
     )
 
 
 def _chunk_cost(layout: Layout, place: int, phase: PassKind, values: Sequence[int]) -> ChunkCost:
     stage, chunk = place % layout.pp, place // layout.pp
-    spread = float(np.std(stats.trimboth(values, _TRIM)))
-    return ChunkCost(stage, chunk, PHASE_WORDS[phase], trimmed_mean(values), spread, len(values))
+    mean = float(trimmed_mean(values))
+    spread = float(np.sqrt(trimmed_mean((np.array(values) - mean) ** 2)))
+    return ChunkCost(stage, chunk, PHASE_WORDS[phase], mean, spread, len(values))
 
 
 def costs_for(costs: PassCosts, target: Layout, layers: int | None) -> Callable[[Pass], Cost]:

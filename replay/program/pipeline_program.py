@@ -130,7 +130,7 @@ def _other_costs(graph: PipelineGraph, steps: Sequence[RecordedStep]) -> Callabl
         for op, duration, arrives in zip(graph.ops, graph.durations(step).duration_ns, graph.arrivals, strict=True):
             if isinstance(op, OpKey) and not arrives:
                 samples[op.stage, op.op_type].append(int(duration))
-    means = {key: trimmed_mean(values) for key, values in samples.items()}
+    means = {key: float(trimmed_mean(values)) for key, values in samples.items()}
     by_type: dict[str, list[float]] = defaultdict(list)
     for (_, op_type), mean in means.items():
         by_type[op_type].append(mean)
