@@ -80,5 +80,5 @@ def _states(places: Origins, trace: Trace, opened: dict[int, OpenRanges]) -> Int
 def _evidence(opened: dict[int, OpenRanges], counted: dict[int, int]) -> tuple[str, ...]:
     if not opened:
         return ("no range of the trace names a phase or a module",)
-    names = f"explicit ranges on {len(opened)} host threads"
+    names = f"explicit ranges on {len(opened)} host {'thread' if len(opened) == 1 else 'threads'}"
     return (names, f"layers of {len(counted)} ranges numbered by occurrence") if counted else (names,)

@@ -34,7 +34,8 @@ def number_by_occurrence(trace: Trace, states: Int64) -> dict[int, int]:
     walk the layers down. Numbering is per pass, so every micro-batch starts again at 0.
     """
     passes: dict[tuple[int, ...], list[int]] = defaultdict(list)
-    for phase, role, microbatch, chunk, layer, event in np.unique(states, axis=0).tolist():
+    _, first = np.unique(states[:, FIELDS.index("event")], return_index=True)
+    for phase, role, microbatch, chunk, layer, event in states[first].tolist():
         if role in IN_LAYERS and layer == MISSING and event != MISSING:
             passes[int(trace.rank[event]), phase, role, microbatch, chunk].append(event)
     numbers: dict[int, int] = {}

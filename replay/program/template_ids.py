@@ -17,23 +17,28 @@ from replay.program.types import Phase, Role
 MOE_ROLES = (Role.ROUTER, Role.DISPATCH, Role.EXPERTS, Role.SHARED_EXPERT, Role.COMBINE)
 
 
-def occurrence(columns: npt.NDArray[np.int64]) -> Int64:
-    """How many earlier rows are equal to each row of ``columns`` (n, c)."""
-    _, key = np.unique(columns, axis=0, return_inverse=True)
-    key = key.reshape(-1)
-    order = np.argsort(key, kind="stable")
-    starts = np.r_[0, np.flatnonzero(np.diff(key[order])) + 1]
+def row_ids(*columns: npt.NDArray[Any]) -> Int64:
+    """One number per row, equal for equal rows: columns are folded in one by one, so that nothing overflows."""
+    ids = np.zeros(len(columns[0]), dtype=np.int64)
+    for column in columns:
+        _, code = np.unique(column, return_inverse=True)
+        _, ids = np.unique(ids * (code.max(initial=0) + 1) + code, return_inverse=True)
+    return ids.astype(np.int64)
+
+
+def occurrence(ids: Int64) -> Int64:
+    """How many earlier rows have the same id."""
+    order = np.argsort(ids, kind="stable")
+    starts = np.r_[0, np.flatnonzero(np.diff(ids[order])) + 1]
     lengths = np.diff(np.r_[starts, len(order)])
-    position = np.empty(len(key), dtype=np.int64)
+    position = np.empty(len(ids), dtype=np.int64)
     position[order] = np.arange(len(order)) - np.repeat(starts, lengths)
     return position
 
 
 def is_moe(rank: Int32, keys: dict[str, Int64]) -> npt.NDArray[np.bool_]:
     """True for ops of layers that route, dispatch or combine anywhere; decided by content, not by layer number."""
-    where = np.stack([rank, keys["chunk"], keys["layer"]]).astype(np.int64).T
-    _, key = np.unique(where, axis=0, return_inverse=True)
-    key = key.reshape(-1)
+    key = row_ids(rank, keys["chunk"], keys["layer"])
     routed = np.zeros(key.max(initial=-1) + 1, dtype=np.bool_)
     routed[key[np.isin(keys["role"], MOE_ROLES)]] = True
     return routed[key] & (keys["layer"] >= 0)
@@ -51,19 +56,8 @@ def template_ids(graph: Graph, places: Origins, layout: Layout, keys: dict[str, 
         return template
     known = known[np.argsort(places.time_ns[known], kind="stable")]
     stage = {int(r): coordinates(layout, int(r))["pp"] for r in np.unique(graph.rank)}
-    in_instance = _columns(known, graph.rank, keys["instance"], graph.kind, graph.name)
-    same_op = _columns(
-        known,
-        np.array([stage[int(r)] for r in graph.rank]),
-        *(keys[name] for name in ("chunk", "phase", "role")),
-        is_moe(graph.rank, keys),
-        graph.kind,
-        graph.name,
-    )
-    _, ids = np.unique(np.column_stack([same_op, occurrence(in_instance)]), axis=0, return_inverse=True)
-    template[known] = ids.reshape(-1)
+    stages = np.array([stage[int(r)] for r in graph.rank[known]])
+    in_instance = row_ids(*(c[known] for c in (graph.rank, keys["instance"], graph.kind, graph.name)))
+    same_op = (keys["chunk"], keys["phase"], keys["role"], is_moe(graph.rank, keys), graph.kind, graph.name)
+    template[known] = row_ids(stages, occurrence(in_instance), *(column[known] for column in same_op))
     return template
-
-
-def _columns(rows: npt.NDArray[np.intp], *columns: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-    return np.column_stack([column[rows].astype(np.int64) for column in columns])
