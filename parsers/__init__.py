@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
 
+from parsers import run_description
 from parsers.source import Expansion, SourceFile, expand
 from replay.core.errors import TraceError
 from replay.core.plugins import members
@@ -44,6 +45,7 @@ def read(sources: Sequence[Path], options: ReadOptions | None = None) -> Trace |
         raise _unknown(unclaimed, formats)
     claimed, companions = _without_companions(claimed, formats)
     unclaimed += companions
+    unclaimed = [file for file in unclaimed if file.name != run_description.FILE_NAME]  # read by its own parser
     if len(claimed) > 1:
         examples = ", ".join(f"{files[0].name} ({formats[name].FORMAT})" for name, files in claimed.items())
         raise TraceError(f"the inputs are of different formats: {examples}; give the files of one measurement")

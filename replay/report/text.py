@@ -253,8 +253,13 @@ def _health(health: HealthFacts) -> Iterable[RenderableType]:
     if health.blocked_share_pct:
         shares = ", ".join(f"{name} {_pct(share)}" for name, share in health.blocked_share_pct.items())
         yield Text(f"  host blocked, share of the step: {shares}")
-    for rank, (offset, error) in health.clock_offset_us.items() if len(health.clock_offset_us) > 1 else ():
-        yield Text(f"  clock of rank {rank}: {offset:+.1f} us, error {error:.1f} us")
+    if len(health.clock_offset_us) > 1:
+        offset_rank, (offset, _) = max(health.clock_offset_us.items(), key=lambda item: abs(item[1][0]))
+        error_rank, (_, error) = max(health.clock_offset_us.items(), key=lambda item: item[1][1])
+        yield Text(
+            f"  clocks: largest offset {offset:+.1f} us (rank {offset_rank}), largest error {error:.1f} us "
+            f"(rank {error_rank})"
+        )
 
 
 def _warnings(result: Measured) -> Iterable[RenderableType]:
