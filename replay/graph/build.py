@@ -49,7 +49,7 @@ def build(trace: Trace, options: BuildOptions = BuildOptions()) -> Graph:
     ops = number(trace, parts, offsets, matched, split)
     if not len(ops):
         raise RefusedError(f"nothing to replay in {steps.labels[chosen]}: it holds neither host calls nor device work")
-    found, lost = collect(trace, launches, parts, ops, split)
+    found, lost = collect(trace, launches, costs, parts, ops, split)
     kept, dropped = drop_contradictions(found, ops.measured)
     leads = unrecorded_leads(trace, launches, _windows(steps))
     learned = learn_lags(kept, ops)
@@ -164,7 +164,7 @@ def _warnings(steps: Steps, parts: tuple[RankParts, ...], unrecorded: int, step_
         )
     if unrecorded:
         warnings.append(
-            f"{ns_to_ms(unrecorded):.1f} ms ({percent(unrecorded, step_ns * len(parts)):.0f} % of the step) pass in CUDA "
-            "graph launches without a recorded node: the profiler dropped nodes; the time is kept as the graphs' own"
+            f"{ns_to_ms(unrecorded):.1f} ms ({percent(unrecorded, step_ns * len(parts)):.0f} % of the step) pass in "
+            "CUDA graphs without a recorded node (the profiler dropped nodes); it is kept as the graphs' own time"
         )
     return tuple(warnings)

@@ -17,18 +17,19 @@ from replay.graph.number import Numbered, RankParts
 from replay.graph.selection import Launches
 from replay.graph.streams import stream_order
 from replay.graph.types import OpKind, Rule
+from replay.graph.waits import CallCosts
 from replay.trace import Trace
 
 
 def collect(
-    trace: Trace, launches: Launches, parts: tuple[RankParts, ...], ops: Numbered, split: Split
+    trace: Trace, launches: Launches, costs: CallCosts, parts: tuple[RankParts, ...], ops: Numbered, split: Split
 ) -> tuple[EdgeList, int]:
     """Edges of every rule, and how many inferred stream waits had no consistent source."""
     lists: list[EdgeList] = []
     dropped = 0
     for part in parts:
         lists += [_host_order(part, ops), _handover(part, ops), *_streams(trace, launches, part, ops)]
-        lists += [launch_edges(trace, launches, part, ops), _graph_branches(trace, launches, part, ops)]
+        lists += [*launch_edges(trace, launches, costs, part, ops), _graph_branches(trace, launches, part, ops)]
         lists += [_syncs(part, ops), _spins(part, ops), _queue(part, ops)]
         waits = stream_waits(trace, launches, part.step, part.streams)
         lists.append(
@@ -159,8 +160,8 @@ def _collectives(ops: Numbered, split: Split) -> list[EdgeList]:
     for i in np.flatnonzero(split.rendezvous[row]):
         members[int(ops.comms.match[row[i]])].append(int(i))
     arrives: dict[int, list[int]] = defaultdict(list)
-    for i, key in enumerate(ops.comms.match[row]):
-        arrives[int(key)].append(i)
+    for member, match in enumerate(ops.comms.match[row]):
+        arrives[int(match)].append(member)
     pairs = [(j, i) for key, waiting in members.items() for i in waiting for j in arrives[key] if i != j]
     at = np.array(pairs, np.int64).reshape(-1, 2)
     return [own, EdgeList.of(Rule.COLLECTIVE, arrival[at[:, 0]], transfer[at[:, 1]])]

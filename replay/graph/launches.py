@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from replay.core.columns import Int64
+from replay.core.columns import Bool, Int64
 from replay.core.units import NS_PER_US
 from replay.graph.calls import CallKind
 from replay.graph.edge_list import EdgeList
@@ -17,6 +17,7 @@ from replay.graph.lags import typical_delay
 from replay.graph.number import Numbered, RankParts
 from replay.graph.selection import Launches
 from replay.graph.types import Rule
+from replay.graph.waits import CallCosts
 from replay.trace import Trace
 
 _NEVER_IDLE_NS = 10 * NS_PER_US  # assumed latency where every launch met a busy stream
@@ -38,7 +39,7 @@ def launch_latency_ns(trace: Trace, launches: Launches, *, graphs: bool) -> int:
     return min(int(delay[wanted].min()), _NEVER_IDLE_NS)
 
 
-def _idle(trace: Trace, device: Int64, call: Int64) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+def _idle(trace: Trace, device: Int64, call: Int64) -> Bool:
     """Whether the stream had finished everything before when the launch call began (device sorted by lane, start)."""
     idle = np.ones(len(device), np.bool_)
     same = trace.lane[device[1:]] == trace.lane[device[:-1]]
@@ -46,23 +47,30 @@ def _idle(trace: Trace, device: Int64, call: Int64) -> np.ndarray[tuple[int], np
     return idle
 
 
-def launch_edges(trace: Trace, launches: Launches, part: RankParts, ops: Numbered) -> EdgeList:
-    """From the start of each launch call to its work; of a graph launch only to the node that starts first."""
-    rows: list[tuple[int, int]] = []
-    lags: list[int] = []
+def launch_edges(
+    trace: Trace, launches: Launches, costs: CallCosts, part: RankParts, ops: Numbered
+) -> tuple[EdgeList, EdgeList]:
+    """From each launch call to its work; of a graph launch only to the node that starts first.
+
+    Work is submitted one latency after the start of an ordinary call. A call that took far longer for its own reasons
+    (loading a module) submits at its end, so its edge starts there, less the usual cost of the call.
+    """
+    rows: list[tuple[int, int, int, bool]] = []
     latency = {graphs: launch_latency_ns(trace, launches, graphs=graphs) for graphs in (False, True)}
     launched: set[int] = set()
-    for event, call in zip(part.step.device, launches.call[part.step.device], strict=True):
+    for event, call in zip(map(int, part.step.device), map(int, launches.call[part.step.device]), strict=True):
         graph = call >= 0 and launches.call_kind[call] == CallKind.GRAPH_LAUNCH
-        if int(call) not in ops.call_op or (graph and int(call) in launched):
+        if call not in ops.call_op or (graph and call in launched):
             continue
-        launched.add(int(call))
-        rows.append((ops.call_op[int(call)], ops.first[int(event)]))
-        lags.append(latency[bool(graph)])
-    return EdgeList.of(
-        Rule.LAUNCH,
-        [row[0] for row in rows],
-        [row[1] for row in rows],
-        lag_ns=np.array(lags, np.int64),
-        from_start=True,
-    )
+        launched.add(call)
+        op = ops.call_op[call]
+        slow = bool(costs.blocked[call]) and ops.duration_ns[op] > costs.entry_ns[call]
+        lag = latency[bool(graph)] - (int(costs.entry_ns[call]) if slow else 0)
+        rows.append((op, ops.first[event], lag, slow))
+    columns = np.array(rows, np.int64).reshape(-1, 4)
+    slow_rows = columns[:, 3].astype(np.bool_)
+    return _edges(columns[~slow_rows], from_start=True), _edges(columns[slow_rows], from_start=False)
+
+
+def _edges(rows: Int64, *, from_start: bool) -> EdgeList:
+    return EdgeList.of(Rule.LAUNCH, rows[:, 0], rows[:, 1], lag_ns=rows[:, 2], from_start=from_start)
