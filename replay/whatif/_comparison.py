@@ -47,14 +47,15 @@ def compare(
     ones = np.ones(len(graph))
     if context.loads is None:
         return Comparison(graph, labels, context.profile, old, new, Tiers.of(context.profile), ones, ones), how
-    slowest = context.loads.slowest(target.ep)
+    loads = context.loads.capped(experts.topk)
+    slowest = loads.slowest(target.ep)
     row = np.maximum(labels.layer, 0) % len(slowest)
     layer_load = slowest[row] / slowest.mean()
     rank_load = layer_load
     if len(np.unique(graph.rank)) == target.world_size:
         index = {rank: coordinates(target, rank, expert=True)["ep"] for rank in range(target.world_size)}
         own = np.array([index[int(rank)] for rank in graph.rank])
-        rank_load = context.loads.of_ranks(target.ep)[row, own] / slowest.mean()
+        rank_load = loads.of_ranks(target.ep)[row, own] / slowest.mean()
     new = replace(new, load=float(slowest.mean()))
     return Comparison(graph, labels, context.profile, old, new, Tiers.of(context.profile), rank_load, layer_load), how
 

@@ -34,7 +34,7 @@ def retime(graph: Graph, labels: Labels, source: Layout, target: Layout, context
     if source.ep == 1 and target.ep > 1:
         raise RefusedError(
             f"the step was measured with ep 1, so it holds no expert exchange from which ep {target.ep} could be "
-            "derived: give a measurement with ep 2 or more"
+            "derived: give a measurement with ep 2 or more, or say with --from ep=N what it was measured with"
         )
     compared, how = compare(graph, labels, source, target, context)
     launch_ns = origins(graph, context.trace).time_ns

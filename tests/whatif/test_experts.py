@@ -81,3 +81,15 @@ def test_a_bad_exponent_is_refused(text: str) -> None:
 def test_loads_that_do_not_divide_are_refused() -> None:
     with pytest.raises(RefusedError, match="do not divide over ep 3"):
         Loads.balanced(8).of_ranks(3)
+
+
+def test_no_expert_gets_more_than_every_token_once() -> None:
+    """Top-2 of 4: at most 1/2 of all assignments; the 0.2 above go to the others as 3 : 1 : 1 … in proportion."""
+    loads = Loads(np.array([[0.7, 0.18, 0.06, 0.06]]), "test").capped(2)
+    assert loads.share[0] == pytest.approx([0.5, 0.3, 0.1, 0.1])
+
+
+def test_capping_goes_on_until_nobody_is_above() -> None:
+    """Top-3 of 4: cutting 0.6 to 1/3 lifts 0.3 to 1/2, which is cut too; the last third is shared 0.08 : 0.02."""
+    loads = Loads(np.array([[0.6, 0.3, 0.08, 0.02]]), "test").capped(3)
+    assert loads.share[0] == pytest.approx([1 / 3, 1 / 3, 0.8 / 3, 0.2 / 3])
