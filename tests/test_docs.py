@@ -1,0 +1,52 @@
+"""The documentation points at files that exist, and its examples use options that exist."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from replay.cli import COMMANDS, main
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = [ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")] + sorted(
+    (ROOT / "docs").rglob("*.md")
+)
+
+
+def commands() -> dict[str, set[str]]:
+    """Options of every command."""
+    found = {}
+    for name in COMMANDS:
+        command = main.get_command(None, name)  # type: ignore[arg-type]
+        assert command is not None
+        found[name] = {option for parameter in command.params for option in parameter.opts} | {"--help"}
+    return found
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    """Relative links name files of the checkout."""
+    targets = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
+    assert [target for target in targets if not (page.parent / target).exists()] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_examples_use_options_that_exist(page: Path) -> None:
+    """Every ``--option`` on a line that calls ``replay`` is one of the command's."""
+    known = commands()
+    for call in re.findall(r"^[^|\n]*?\breplay ([^\n`]+)", page.read_text(encoding="utf-8"), re.MULTILINE):
+        command = call.split()[0] if call.split()[0] in known else "run"
+        options = set(re.findall(r"(?<!\S)(--[a-z-]+)", call.split("#")[0]))
+        assert options <= known[command] | {"--version"}, call
+
+
+def test_readme_has_the_two_commands_that_ci_runs() -> None:
+    """One installs and runs the main job, one installs and passes the tests; each is one line."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"<!-- (main-job|tests) -->\s*```sh\n(.+?)\n```", readme, re.DOTALL)
+    assert [name for name, _ in blocks] == ["main-job", "tests"]
+    assert ["\n" in command for _, command in blocks] == [False, False]
+    assert "replay traces/moe-pp2-dp8-ep4 --ep 8 --vpp 2" in blocks[0][1]
+    assert blocks[1][1].endswith("pytest")
