@@ -51,31 +51,21 @@ PHASES: dict[str, Phase] = {
 ROLES: dict[str, Role] = {
     "embedding": Role.EMBEDDING,
     "word_embeddings": Role.EMBEDDING,
-    "vocabparallelembedding": Role.EMBEDDING,
-    "languagemodelembedding": Role.EMBEDDING,
     "attn": Role.ATTENTION,
     "attention": Role.ATTENTION,
     "self_attn": Role.ATTENTION,
     "self_attention": Role.ATTENTION,
-    "selfattention": Role.ATTENTION,
-    "multiheadattention": Role.ATTENTION,
-    "mlaselfattention": Role.ATTENTION,
     "mlp": Role.MLP,
     "ffn": Role.MLP,
     "feed_forward": Role.MLP,
     "router": Role.ROUTER,
     "gate": Role.ROUTER,
-    "topkrouter": Role.ROUTER,
     "dispatch": Role.DISPATCH,
     "token_dispatch": Role.DISPATCH,
     "experts": Role.EXPERTS,
     "grouped_mlp": Role.EXPERTS,
-    "groupedmlp": Role.EXPERTS,
-    "tegroupedmlp": Role.EXPERTS,
-    "sequentialmlp": Role.EXPERTS,
     "shared_expert": Role.SHARED_EXPERT,
     "shared_experts": Role.SHARED_EXPERT,
-    "sharedexpertmlp": Role.SHARED_EXPERT,
     "combine": Role.COMBINE,
     "token_combine": Role.COMBINE,
     "norm": Role.NORM,
@@ -100,6 +90,26 @@ ROLES: dict[str, Role] = {
     "recv_backward": Role.P2P,
 }
 """Names of modules and of pipeline transfers (normalised)."""
+
+MODULE_SUFFIXES: tuple[tuple[str, Role], ...] = (
+    ("rotaryembedding", Role.NONE),
+    ("embedding", Role.EMBEDDING),
+    ("embeddings", Role.EMBEDDING),
+    ("attention", Role.ATTENTION),
+    ("attn", Role.ATTENTION),
+    ("router", Role.ROUTER),
+    ("gate", Role.ROUTER),
+    ("sharedexpert", Role.SHARED_EXPERT),
+    ("sharedexperts", Role.SHARED_EXPERT),
+    ("experts", Role.EXPERTS),
+    ("groupedmlp", Role.EXPERTS),
+    ("sequentialmlp", Role.EXPERTS),
+    ("sharedexpertmlp", Role.SHARED_EXPERT),
+    ("mlp", Role.MLP),
+    ("norm", Role.NORM),
+    ("lmhead", Role.HEAD),
+)
+"""How the class names of modules end, whatever model they are of (``Qwen2Attention``); the first that fits counts."""
 
 KEYS: dict[str, str] = {
     "microbatch": "microbatch",
@@ -168,7 +178,9 @@ def read_range(name: str) -> RangeMeaning:
         rest = rest[: suffix.start()]
     if module := _MODULE.match(rest):
         rest = _INSTANCE_NUMBER.sub("", rest[module.end() :])
-    phase, role = _words(rest, phase)
+        phase, role = Phase.NONE, _by_suffix(rest.lower())
+    else:
+        phase, role = _words(rest, phase)
     return RangeMeaning(phase, role, **stated)
 
 
@@ -188,6 +200,10 @@ def _words(text: str, phase: Phase) -> tuple[Phase, Role]:
     if len(words) > 1 and words[-1] in PHASES and "_".join(words[:-1]) in ROLES:
         return phase or PHASES[words[-1]], ROLES["_".join(words[:-1])]
     return phase, Role.NONE
+
+
+def _by_suffix(module: str) -> Role:
+    return next((role for suffix, role in MODULE_SUFFIXES if module.endswith(suffix)), Role.NONE)
 
 
 def _sync_role(phase: Phase) -> Role:

@@ -23,6 +23,11 @@ from replay.program.types import Phase, Role
         ("Optimizer.step#Adam.step", RangeMeaning(Phase.OPTIMIZER, Role.OPTIMIZER)),
         ("params-all-gather", RangeMeaning(Phase.SYNC, Role.GRAD_SYNC)),
         ("nn.Module: SelfAttention_3", RangeMeaning(role=Role.ATTENTION)),
+        ("nn.Module: Qwen2Attention_11", RangeMeaning(role=Role.ATTENTION)),
+        ("nn.Module: TEGroupedMLP_0", RangeMeaning(role=Role.EXPERTS)),
+        ("nn.Module: SequentialMLP_0", RangeMeaning(role=Role.EXPERTS)),
+        ("nn.Module: Qwen2MLP_4", RangeMeaning(role=Role.MLP)),
+        ("nn.Module: VocabParallelEmbedding_0", RangeMeaning(role=Role.EMBEDDING)),
         ("nn.Module: Qwen2DecoderLayer_5", RangeMeaning(layer=5)),
         ("decoder.layers.3.mlp.experts", RangeMeaning(role=Role.EXPERTS, layer=3)),
         ("attention(F) layer=2", RangeMeaning(Phase.FORWARD, Role.ATTENTION, layer=2)),
@@ -32,7 +37,9 @@ def test_known_namings(name: str, meaning: RangeMeaning) -> None:
     assert read_range(name) == meaning
 
 
-@pytest.mark.parametrize("name", ["1F1B", "ProfilerStep#1", "aten::linear", "f", "nccl:all_to_all", ""])
+@pytest.mark.parametrize(
+    "name", ["1F1B", "ProfilerStep#1", "aten::linear", "f", "nccl:all_to_all", "nn.Module: Linear_3", ""]
+)
 def test_other_names_say_nothing(name: str) -> None:
     assert read_range(name) == NOTHING
 
