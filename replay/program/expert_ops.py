@@ -21,6 +21,7 @@ GROUPED = re.compile(r"grouped(?!_gemm::)|m_grouped|group_?problem", re.IGNORECA
 """Kernel names of GEMMs that serve all experts of a rank at once (a namespace ``grouped_gemm::`` says nothing)."""
 
 _EXCHANGES = (CollectiveKind.ALL_TO_ALL, CollectiveKind.DISPATCH, CollectiveKind.COMBINE)
+_GATHERS = (CollectiveKind.ALL_GATHER, CollectiveKind.REDUCE_SCATTER)
 _EXCHANGE_ROLES = (Role.DISPATCH, Role.EXPERTS, Role.COMBINE)
 
 
@@ -34,12 +35,13 @@ class ExpertOps:
     dispatch: Bool  # deduplicating dispatch (DeepEP and alike)
     combine: Bool
     all_to_all: Bool  # flat exchange
+    all_gather: Bool  # every token to every rank and, reduced, back (all-gather dispatcher)
     notify: Bool
     gradient_sync: Bool  # gradients or parameters over the expert-data group
 
     def exchanges(self) -> Bool:
         """Every op that moves tokens between experts' ranks."""
-        return np.asarray(self.dispatch | self.combine | self.all_to_all)
+        return np.asarray(self.dispatch | self.combine | self.all_to_all | self.all_gather)
 
 
 def expert_ops(graph: Graph, labels: Labels, layout: Layout, order_ns: Int64, local_experts: int) -> ExpertOps:
@@ -51,6 +53,7 @@ def expert_ops(graph: Graph, labels: Labels, layout: Layout, order_ns: Int64, lo
     separate = _runs(graph, labels, (stated & gemm & ~grouped) | weights, order_ns, local_experts)
     fused = (grouped & np.isin(labels.role, (Role.EXPERTS, Role.MLP))) | (stated & gemm & ~separate)
     kind, transfer = _comm_kind(graph), graph.kind == OpKind.TRANSFER
+    gathered = transfer & np.isin(kind, _GATHERS) & np.isin(labels.role, _EXCHANGE_ROLES)
     return ExpertOps(
         fused=fused & ~separate,
         separate=separate,
@@ -58,8 +61,9 @@ def expert_ops(graph: Graph, labels: Labels, layout: Layout, order_ns: Int64, lo
         dispatch=transfer & (kind == CollectiveKind.DISPATCH),
         combine=transfer & (kind == CollectiveKind.COMBINE),
         all_to_all=transfer & (kind == CollectiveKind.ALL_TO_ALL) & _is_exchange(graph, labels, layout),
+        all_gather=gathered,
         notify=transfer & (kind == CollectiveKind.NOTIFY),
-        gradient_sync=transfer & _in_family(graph, layout, "edp") & ~np.isin(kind, _EXCHANGES),
+        gradient_sync=transfer & _in_family(graph, layout, "edp") & ~np.isin(kind, _EXCHANGES) & ~gathered,
     )
 
 

@@ -105,6 +105,20 @@ def put_flat(draft: Draft, c: Comparison, ops: ExpertOps) -> None:
     draft.put(ops.all_to_all, factor, bracket, Change("all-to-all", before, after, formula, grade))
 
 
+def put_gathers(draft: Draft, c: Comparison, ops: ExpertOps) -> None:
+    """All-gather dispatcher: every token goes to all other ranks of the group, whatever its experts."""
+    if not ops.all_gather.any() or c.new.ep == c.old.ep:
+        return
+    factor = (c.new.ep - 1) / (c.old.ep - 1)
+    before, after = (
+        side_quantities(side) | quantities(calls=float(ops.all_gather.sum()), copies_per_token=side.ep - 1)
+        for side in (c.old, c.new)
+    )
+    formula = "measured x (ep - 1)(new) / (old): tokens x hidden to every other rank"
+    change = Change("all-gather dispatch and reduce-scatter combine", before, after, formula, Grade.ASSUMED)
+    draft.put(ops.all_gather, factor, (min(factor, 1.0), max(factor, 1.0)), change)
+
+
 def put_waits(draft: Draft, c: Comparison, ops: ExpertOps) -> None:
     """Notify kernels wait for peers: no bytes to scale. Their wait stays; it could shrink to the shortest seen."""
     if not ops.notify.any() or c.new.ep == c.old.ep:

@@ -15,7 +15,7 @@ from replay.program.retiming import RetimeContext, Retiming
 from replay.program.types import Labels
 from replay.whatif._comparison import compare
 from replay.whatif._draft import Draft
-from replay.whatif._exchange_changes import put_deduplicated, put_flat, put_gradients, put_waits
+from replay.whatif._exchange_changes import put_deduplicated, put_flat, put_gathers, put_gradients, put_waits
 from replay.whatif._gemm_changes import put_gemms
 from replay.whatif._optimizer_changes import put_optimizer
 
@@ -45,6 +45,7 @@ def retime(graph: Graph, labels: Labels, source: Layout, target: Layout, context
     put_gemms(draft, compared, ops)
     put_deduplicated(draft, compared, ops)
     put_flat(draft, compared, ops)
+    put_gathers(draft, compared, ops)
     put_waits(draft, compared, ops)
     put_gradients(draft, compared, ops, source, target)
     put_optimizer(draft, compared, labels)

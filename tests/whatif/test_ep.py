@@ -116,6 +116,13 @@ def test_no_exchange_at_ep_1() -> None:
     assert retimed(graph, rows, ep=1).apply(graph).duration_ns.tolist() == [0, 100]
 
 
+def test_an_all_gather_dispatcher_sends_to_every_rank() -> None:
+    """Bytes follow ep - 1: 7 / 3."""
+    gather = Exchange(CollectiveKind.ALL_GATHER, 1 << 20, 0)
+    graph, rows = step([("dispatch", "ncclDevKernel_AllGather", 300, gather)], EP_GROUP)
+    assert retimed(graph, rows, ep=8).apply(graph).duration_ns.tolist() == [700]
+
+
 def test_expert_rows_before_and_after() -> None:
     """1024 tokens · top-2 · ep / 16 experts: 512 rows for each of 4 experts, then 1024 for each of 2."""
     graph, rows = step([("experts", "grouped_gemm", 100, None)])
