@@ -11,9 +11,6 @@ from replay.core.evidence import Grade
 if TYPE_CHECKING:
     import pandas as pd
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 UNITS: dict[str, str] = {
     "bf16_flop_per_s": "FLOP/s",  # dense peak of the matrix units, BF16 or FP16 in, FP32 accumulation
     "fp8_flop_per_s": "FLOP/s",  # dense peak
@@ -70,8 +67,6 @@ class HardwareProfile:
 
     def to_frame(self) -> pd.DataFrame:
         """One row per parameter."""
-        import pandas as pd  # noqa: PLC0415 - only tables need it, and it takes long to import
-
         import pandas as pd  # noqa: PLC0415 - only notebook users pay for it
 
         rows = [
