@@ -41,6 +41,7 @@ KINDS = {
 COLUMNS = ("dp_rank", "stage", "step", "optype", "start_ts", "duration", "seq_id", "mc", "mb_id")
 SIZES = ("dp_size", "pp_size", "tp_size", "vpp_size", "world_size")
 _MAGIC = b"PAR1"
+_TABLE = re.compile(r"trace-.+\.parquet$")
 _TAIL_BYTES = 1 << 16  # a parquet file ends with its schema
 _YAML_LINE = re.compile(r"^\s*([A-Za-z_]\w*)\s*:\s*(.*?)\s*(?:#.*)?$")
 COMPANIONS = re.compile(r"(timeline|ideal-timeline|result|ms|mw)-.+\.json(\.gz)?$")  # exports of the same job, not read
@@ -50,7 +51,7 @@ def sniff(head: bytes, path: Path) -> bool:
     """A parquet file with this format's columns, or the job description beside it."""
     if head[:4] == _MAGIC:
         schema = _tail(path) if path.is_file() else b""
-        return all(name in schema for name in (b"optype", b"start_ts", b"seq_id"))
+        return bool(_TABLE.match(path.name)) or all(name in schema for name in (b"optype", b"start_ts", b"seq_id"))
     return path.suffix in (".yaml", ".yml") and b"vpp_size:" in head and b"dp_size:" in head
 
 
