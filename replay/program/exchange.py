@@ -65,14 +65,15 @@ def partner(key: BlockKey) -> BlockKey:
     return key._replace(part=other, chunk=key.chunk + (1 if downstream else -1))
 
 
-def overlaps(source: Layout, target: Layout) -> bool:
+def overlaps(source: Layout, target: Layout, *, blocking: bool) -> bool:
     """Whether the target's exchanges are overlapped: Megatron does so by default with interleaving, and only there.
 
-    A source that interleaves without overlap keeps doing so where Megatron allows it (more than two pipeline ranks).
+    ``blocking``: the source's host was seen to wait for its exchanges. A source that interleaves and blocks keeps doing
+    so where Megatron allows it (more than two pipeline ranks).
     """
     if target.vpp == 1:
         return False
-    return target.overlap_p2p or source.vpp == 1 or target.pp == 2
+    return target.overlap_p2p or source.vpp == 1 or not blocking or target.pp == 2
 
 
 def passes(layout: Layout, stage: int) -> list[BlockKey]:

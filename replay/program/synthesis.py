@@ -110,7 +110,8 @@ class _Builder:
 
     def run(self) -> Synthesis:
         """Put down every rank."""
-        overlapped = overlaps(self._program.layout, self._target)
+        blocking = any(part is Part.WAIT for part, _, _ in self._program.instances)
+        overlapped = overlaps(self._program.layout, self._target, blocking=blocking)
         for rank in range(self._target.world_size):
             self._rank(rank, overlapped=overlapped)
         graph = self._assembly.graph()

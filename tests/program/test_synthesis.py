@@ -1,0 +1,124 @@
+"""Synthesis against hand arithmetic: one layer costs 10 ns forward and 20 ns backward unless said."""
+
+import pytest
+
+from replay.core.errors import LayoutError, RefusedError
+from replay.layout import Layout
+from replay.program.synthesis import synthesise
+from replay.program.templates import Program, lift
+from replay.simulate.engine import simulate
+from tests.program.recorded import Costs, pipeline_step
+
+
+def layout(**sizes: object) -> Layout:
+    """Two stages, two micro-batches."""
+    base = {"pp": 2, "world_size": 2, "mbs": 1, "gbs": 2, "microbatches": 2, "schedule": "1f1b", "group_size": 2}
+    return Layout(**{**base, **sizes})  # type: ignore[arg-type]
+
+
+def program(layers: int = 4, costs: Costs | None = None, **sizes: object) -> Program:
+    """A lifted 1F1B step."""
+    return lift(*pipeline_step(layout(**sizes), layers, costs or Costs(5, 10)))
+
+
+def step_of(lifted: Program, target: Layout) -> int:
+    """Simulated step of a target."""
+    return simulate(synthesise(lifted, target).graph).step_ns
+
+
+def test_the_recording_is_what_hand_arithmetic_says() -> None:
+    """F 10 and B 20 a stage: (m + p - 1)(F + B) = 90, and three transfers of 1 ns lie on the path."""
+    graph, _ = pipeline_step(layout(), 4, Costs(5, 10, transfer=1))
+    assert graph.measured_step_ns == 93
+
+
+@pytest.mark.parametrize(
+    ("layers", "sizes"),
+    [
+        (4, {}),
+        (4, {"gbs": 6, "microbatches": 6}),
+        (8, {"vpp": 2, "schedule": "interleaved", "gbs": 4, "microbatches": 4}),
+        (8, {"pp": 4, "world_size": 4, "group_size": 4, "gbs": 8, "microbatches": 8}),
+        (8, {"pp": 4, "vpp": 2, "world_size": 4, "group_size": 4, "gbs": 8, "microbatches": 8,
+             "schedule": "interleaved"}),
+        (3, {"pp": 1, "world_size": 1, "group_size": 1}),
+    ],
+)  # fmt: skip
+def test_source_layout_comes_back_exactly(layers: int, sizes: dict[str, object]) -> None:
+    """Equal instances: templates, recomputed waits and the order from (p, m, v, G) give the measured step."""
+    costs = Costs(7, 13, embedding=3, head=11, transfer=2, gradients=5, optimizer=4, launch=1)
+    lifted = program(layers, costs, **sizes)
+    assert step_of(lifted, lifted.layout) == lifted.graph.measured_step_ns
+
+
+def test_two_chunks_halve_the_bubble() -> None:
+    """The bubble (p - 1)(F + B) = 30 becomes (p - 1)(F + B) / v = 15 when transfers are free."""
+    lifted = program()
+    assert step_of(lifted, lifted.layout) == 90
+    assert step_of(lifted, lifted.layout.change(vpp=2)) == 75
+
+
+def test_one_chunk_from_two_brings_the_bubble_back() -> None:
+    """The other way round: 75 becomes 90."""
+    lifted = program(vpp=2, schedule="interleaved")
+    assert lifted.graph.measured_step_ns == 75
+    assert step_of(lifted, lifted.layout.change(vpp=1)) == 90
+
+
+def test_twice_the_batch() -> None:
+    """m 2 to 4: (4 + 1)(F + B) = 150."""
+    lifted = program()
+    assert step_of(lifted, lifted.layout.change(gbs=4)) == 150
+
+
+def test_gpipe_costs_the_same_bubble() -> None:
+    """GPipe with m = 2: (m + p - 1)(F + B) = 90."""
+    lifted = program()
+    assert step_of(lifted, lifted.layout.change(schedule="gpipe")) == 90
+
+
+def test_twice_the_stages() -> None:
+    """Four stages of one layer: F 5 and B 10, (m + p - 1)(F + B) = 5 x 15 = 75."""
+    lifted = program()
+    assert step_of(lifted, lifted.layout.change(pp=4, world_size=4)) == 75
+
+
+def test_head_stays_on_the_last_chunk() -> None:
+    """A head of 8 ns each way delays only the last stage: pp 1 has F + B = 30 + 2 x 8 a micro-batch."""
+    lifted = program(costs=Costs(5, 10, head=8))
+    assert step_of(lifted, lifted.layout.change(pp=1, world_size=1)) == 2 * (4 * 15 + 2 * 8)
+
+
+def test_waits_are_recomputed_for_new_groups() -> None:
+    """The slow rank of a data group decides when gradients are summed: its 4 forward layers cost 1 ns more each."""
+    sizes = {"pp": 1, "dp": 2, "world_size": 2, "group_size": 1, "gbs": 4}
+    lifted = lift(*pipeline_step(layout(**sizes), 4, Costs(5, 10, gradients=3), slow={1: 1}))
+    synthesis = synthesise(lifted, lifted.layout.change(gbs=8))
+    assert simulate(synthesis.graph).step_ns == 4 * (4 * 6 + 4 * 10) + 3
+    assert [group.ranks for group in synthesis.graph.groups if group.ranks] == [(0, 1)]
+
+
+def test_gradients_split_with_the_layers_of_a_chunk() -> None:
+    """One sum of 8 ns for 2 layers becomes two of 4 ns for 1 layer each: 75 + 8 after the passes."""
+    lifted = program(costs=Costs(5, 10, gradients=8))
+    assert step_of(lifted, lifted.layout.change(vpp=2)) == 75 + 8
+
+
+def test_tensor_parallel_is_refused() -> None:
+    """Another tp changes every GEMM."""
+    with pytest.raises(RefusedError, match="tp 1 to 2: what-ifs that change tp are not modelled"):
+        synthesise(program(), layout(tp=2, world_size=4))
+
+
+def test_chunks_must_divide_the_layers() -> None:
+    """The message names the sizes and those that would fit."""
+    lifted = program()
+    with pytest.raises(LayoutError, match=r"4 layers do not divide into pp 2 x vpp 3 = 6 .* vpp may be 1, 2"):
+        synthesise(lifted, lifted.layout.change(vpp=3, gbs=4))
+
+
+def test_a_pipeline_cannot_be_learned_from_one_stage() -> None:
+    """pp 1 to 2 needs the cost of a transfer that was never made."""
+    lifted = program(pp=1, world_size=1, group_size=1)
+    with pytest.raises(RefusedError, match="no forward send between pipeline stages"):
+        synthesise(lifted, layout())
