@@ -10,6 +10,8 @@ from replay.core.columns import Bool, Int64
 from replay.core.units import NS_PER_US
 from replay.graph.edge_list import EdgeList
 
+_UNSEEN_NS = 2 * NS_PER_US  # assumed for a lag that never shows: accelerators chain ready work this fast
+
 
 def typical_delay(samples: Int64) -> int:
     """Mean of the delays that are not far above the lower quartile (at most twice it, plus 1 µs).
@@ -41,7 +43,7 @@ def learn_lag(edges: EdgeList, measured: Measured, of: Bool) -> int:
     """Lag of the edges ``of``: the typical delay (start - release) over targets that no other edge held longer.
 
     A target counts where every other edge released it before this one's source was reached, so the delay is this
-    edge's alone. Where that leaves fewer than three, the smallest delay of all stands in: the most that all allow.
+    edge's alone. Where that leaves none, the smallest delay of all is a bound, and no lag is taken to be long.
     """
     released = released_ns(edges, measured)
     delay = measured.start_ns[edges.target] - released
@@ -49,7 +51,7 @@ def learn_lag(edges: EdgeList, measured: Measured, of: Bool) -> int:
     np.maximum.at(others, edges.target[~of], released[~of])
     alone = of & (others[edges.target] < released) & (delay >= 0)
     samples = delay[alone]
-    if len(samples) >= 3:
+    if len(samples):
         return typical_delay(samples)
     everything = delay[of & (delay >= 0)]
-    return int(everything.min()) if len(everything) else 0
+    return min(int(everything.min(initial=_UNSEEN_NS)), _UNSEEN_NS)

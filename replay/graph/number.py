@@ -40,11 +40,21 @@ def rank_parts(trace: Trace, launches: Launches, costs: CallCosts, step: RankSte
     queued = frozenset(int(c) for c in queue.call[costs.blocked[queue.call]])
     syncs = sync_waits(trace, launches, costs, step, streams, queued)
     timing = {c: CallTiming(int(costs.entry_ns[c]), waits_first=True) for c in queued}
-    for call, source in zip(syncs.call, syncs.source, strict=True):
-        if trace.end_ns[source] > trace.start_ns[call]:
-            timing[int(call)] = CallTiming(int(costs.entry_ns[call]), waits_first=False)
+    timing |= _sync_timing(trace, costs, syncs)
     host = host_ops(trace, launches, step, timing)
     return RankParts(step, queue, syncs, streams, host, device_ops(trace, step))
+
+
+def _sync_timing(trace: Trace, costs: CallCosts, syncs: SyncWaits) -> dict[int, CallTiming]:
+    """Cost of the calls that waited: what the wait does not explain, and no more than the API usually costs."""
+    waited: dict[int, int] = {}
+    for call, source in zip(map(int, syncs.call), map(int, syncs.source), strict=True):
+        waited[call] = max(waited.get(call, 0), int(trace.end_ns[source] - trace.start_ns[call]))
+    return {
+        call: CallTiming(min(max(int(trace.dur_ns[call]) - wait, 0), int(costs.entry_ns[call])), waits_first=False)
+        for call, wait in waited.items()
+        if wait > 0
+    }
 
 
 @dataclass(slots=True)

@@ -16,7 +16,8 @@ from replay.graph.calls import SYNCS, CallKind
 from replay.graph.selection import Launches
 from replay.trace import Trace
 
-_FAR_ABOVE = 4  # times the lower quartile of the API's durations
+_LOW = 0.05  # quantile of an API's durations that no wait has touched, even where most of its calls are blocked
+_FAR_ABOVE = 4  # times that quantile
 _AT_LEAST_NS = 10 * NS_PER_US  # and never less than this: shorter delays are scheduling noise, not a wait
 _MIN_DEPTH = 64  # fewer launches in flight than this never fill a launch queue
 _LAUNCHES = (CallKind.LAUNCH, CallKind.GRAPH_LAUNCH, CallKind.COPY)
@@ -38,7 +39,7 @@ def call_costs(trace: Trace, launches: Launches) -> CallCosts:
     for code in np.unique(trace.name[rows]):
         same = rows[trace.name[rows] == code]
         duration = trace.dur_ns[same]
-        low = float(np.quantile(duration, 0.25))
+        low = float(np.quantile(duration, _LOW))
         far = duration > max(_FAR_ABOVE * low, low + _AT_LEAST_NS)
         typical = float(np.median(duration[~far]))
         blocked[same] = far
