@@ -1,7 +1,7 @@
-"""``run.json`` beside the traces: layout and model of the recorded job, in the toolkit's own words.
+"""``run.json`` beside the traces: layout, model and step times of the recorded job, in the toolkit's own words.
 
-Only its ``layout`` and ``model`` objects are read. What a file does not say stays unknown; keys that are not known here
-are left alone, so that newer files can be read.
+Its ``layout`` and ``model`` objects are read, and ``values`` of ``profiled_step_ms``. What a file does not say stays
+unknown; keys that are not known here are left alone, so that newer files can be read.
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ FILE_NAME = "run.json"
 
 @dataclass(frozen=True, slots=True)
 class RunDescription:
-    """Layout sizes as far as they are stated, and the model."""
+    """Layout sizes as far as they are stated, the model, and the steps that were timed with the profiler on."""
 
     layout: Mapping[str, Any] = field(default_factory=dict)
     model: ModelSpec = field(default_factory=ModelSpec)
+    steps_ms: tuple[float, ...] = ()
     file: str = ""  # "" when there is none
 
 
@@ -45,9 +46,11 @@ def read(path: Path) -> RunDescription:
     except orjson.JSONDecodeError as error:
         raise TraceError(f"{path.name}: not JSON ({error}); mend it or move it away from the traces") from None
     if not isinstance(document, dict):
-        raise TraceError(f"{path.name}: must be an object with `layout` and `model`")
-    layout, model = (_object(document, key, path) for key in ("layout", "model"))
-    return RunDescription(_known(layout, Layout), ModelSpec(**_known(model, ModelSpec)), path.name)
+        raise TraceError(f"{path.name}: must be an object that holds `layout` and `model`")
+    layout, model, timed = (_object(document, key, path) for key in ("layout", "model", "profiled_step_ms"))
+    return RunDescription(
+        _known(layout, Layout), ModelSpec(**_known(model, ModelSpec)), tuple(timed.get("values", ())), path.name
+    )
 
 
 def _object(document: Mapping[str, Any], key: str, path: Path) -> Mapping[str, Any]:

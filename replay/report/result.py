@@ -68,19 +68,26 @@ class ChangeRow:
     grade: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CollectiveRow:
-    """Traffic of one kind of collective in one group, summed over the ranks given; ``None`` where not applicable."""
+    """Traffic of one kind of collective in groups of one meaning, summed over the ranks given.
+
+    ``size`` is the ranks of a group, ``nodes`` what the widest group spans, ``nbytes`` the larger of each rank's two
+    buffers. ``None`` where not known, and for the side that has no such collective.
+    """
 
     kind: str
     group: str
-    size: int | None
+    size_before: int | None
+    nodes_before: int | None
     calls_before: int | None
     nbytes_before: int | None
     transfer_ms_before: float | None
-    calls_after: int | None = None
-    nbytes_after: int | None = None
-    transfer_ms_after: float | None = None
+    size_after: int | None
+    nodes_after: int | None
+    calls_after: int | None
+    nbytes_after: int | None
+    transfer_ms_after: float | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from dataclasses import dataclass
+
 import numpy as np
 
+from replay.core.columns import Float64, Int64
 from replay.core.units import ns_to_ms, percent
 from replay.graph.types import Graph, OpKind
+from replay.program.groups import DESCRIPTIONS
 from replay.report.result import CollectiveRow, OpTotal
-from replay.trace import CollectiveKind, Trace
+from replay.trace import CollectiveKind, Group, Trace
+from replay.whatif.link import DEVICES_PER_NODE
 
 TOP_OPS = 15
+UNKNOWN_GROUP = "not known"
 
 
 def top_ops(trace: Trace, limit: int = TOP_OPS) -> tuple[OpTotal, ...]:
@@ -33,41 +40,72 @@ def launch_coverage_pct(trace: Trace) -> float | None:
     return percent(device, launches) if launches > 0 else None
 
 
-def collectives(before: Graph, after: Graph | None = None) -> tuple[CollectiveRow, ...]:
+@dataclass(frozen=True, slots=True)
+class _Total:
+    """Sums over the members of one kind of collective in groups of one meaning; ``None`` where not known."""
+
+    size: int | None
+    nodes: int | None  # that the widest of the groups spans
+    calls: int
+    nbytes: int | None
+    transfer_ms: float
+
+
+def collectives(
+    before: Graph, after: Graph | None = None, devices_per_node: int = DEVICES_PER_NODE
+) -> tuple[CollectiveRow, ...]:
     """Calls, bytes and transfer time by kind and group, summed over ranks, of one graph or of two side by side."""
-    rows = _totals(before)
-    changed = _totals(after) if after is not None else {}
-    keys = sorted(rows.keys() | changed.keys(), key=lambda key: -(rows.get(key) or changed[key])[3])
-    return tuple(_row(key, rows.get(key), changed.get(key)) for key in keys)
+    old = _totals(before, devices_per_node)
+    new = _totals(after, devices_per_node) if after is not None else {}
+    keys = sorted(old.keys() | new.keys(), key=lambda key: -(old.get(key) or new[key]).transfer_ms)
+    return tuple(_row(key, old.get(key), new.get(key)) for key in keys)
 
 
-_Total = tuple[int | None, int, int | None, float]  # group size, calls, bytes (None: not known), transfer ms
-
-
-def _totals(graph: Graph) -> dict[tuple[str, str], _Total]:
+def _totals(graph: Graph, devices_per_node: int) -> dict[tuple[str, str], _Total]:
+    """Totals by (kind, meaning of the group); groups with one description are added up."""
     comms = graph.comms
     transfer_ns = np.zeros(len(comms))
-    members = (graph.kind == OpKind.TRANSFER) & (graph.comm >= 0)
-    np.add.at(transfer_ns, graph.comm[members], graph.duration_ns[members])
-    totals: dict[tuple[str, str], _Total] = {}
-    pairs = np.stack([comms.kind.astype(np.int64), comms.group.astype(np.int64)], axis=1)
-    for kind, group in np.unique(pairs, axis=0):
-        rows = (comms.kind == kind) & (comms.group == group)
-        nbytes = None if (comms.nbytes[rows] < 0).any() else int(comms.nbytes[rows].sum())
-        size = int(comms.size[rows].max())
-        key = (CollectiveKind(kind).name.lower(), _group_name(graph, int(group)))
-        totals[key] = (size if size > 0 else None, int(rows.sum()), nbytes, ns_to_ms(transfer_ns[rows].sum()))
-    return totals
+    moving = (graph.kind == OpKind.TRANSFER) & (graph.comm >= 0)
+    np.add.at(transfer_ns, graph.comm[moving], graph.duration_ns[moving])
+    names = [_group_name(group) for group in graph.groups] + [UNKNOWN_GROUP]  # the last one takes group = -1
+    rows: dict[tuple[str, str], list[int]] = defaultdict(list)
+    for row, (kind, group) in enumerate(zip(comms.kind.tolist(), comms.group.tolist(), strict=True)):
+        rows[CollectiveKind(kind).name.lower(), names[group]].append(row)
+    totals = {key: _total(graph, np.array(chosen), transfer_ns, devices_per_node) for key, chosen in rows.items()}
+    return {key: total for key, total in totals.items() if total.size != 1}  # a group of one exchanges nothing
 
 
-def _group_name(graph: Graph, group: int) -> str:
-    if group < 0:
-        return "not known"
-    return graph.groups[group].description or graph.groups[group].name
+def _total(graph: Graph, rows: Int64, transfer_ns: Float64, devices_per_node: int) -> _Total:
+    comms = graph.comms
+    size = int(comms.size[rows].max())
+    groups = [graph.groups[group] for group in np.unique(comms.group[rows]) if group >= 0]
+    spans = [len({rank // devices_per_node for rank in group.ranks}) for group in groups if group.ranks]
+    return _Total(
+        size if size > 0 else None,
+        max(spans, default=None),
+        len(rows),
+        None if (comms.nbytes[rows] < 0).any() else int(comms.nbytes[rows].sum()),
+        ns_to_ms(float(transfer_ns[rows].sum())),
+    )
 
 
-def _row(key: tuple[str, str], before: _Total | None, after: _Total | None) -> CollectiveRow:
-    size = (before or after or (None,))[0]
-    calls, nbytes, transfer = before[1:] if before else (None, None, None)
-    calls_after, nbytes_after, transfer_after = after[1:] if after else (None, None, None)
-    return CollectiveRow(*key, size, calls, nbytes, transfer, calls_after, nbytes_after, transfer_after)
+def _group_name(group: Group) -> str:
+    """Short word for Megatron's groups, else what the trace calls it."""
+    return DESCRIPTIONS.get(group.description.strip(), group.description or group.name)
+
+
+def _row(key: tuple[str, str], old: _Total | None, new: _Total | None) -> CollectiveRow:
+    return CollectiveRow(
+        kind=key[0],
+        group=key[1],
+        size_before=old.size if old else None,
+        nodes_before=old.nodes if old else None,
+        calls_before=old.calls if old else None,
+        nbytes_before=old.nbytes if old else None,
+        transfer_ms_before=old.transfer_ms if old else None,
+        size_after=new.size if new else None,
+        nodes_after=new.nodes if new else None,
+        calls_after=new.calls if new else None,
+        nbytes_after=new.nbytes if new else None,
+        transfer_ms_after=new.transfer_ms if new else None,
+    )

@@ -194,21 +194,28 @@ def _collectives(result: Measured) -> Iterable[RenderableType]:
         return
     yield _heading("Collectives, all ranks given")
     after = any(row.calls_after is not None for row in result.collectives)
-    columns = ["kind", "group", "ranks", "calls", "bytes", "transfer"]
-    table = _table(*columns, *(("calls after", "bytes after", "transfer after") if after else ()), left=2)
+    table = _table("kind", "group", "ranks", "nodes", "calls", "bytes", "transfer", left=2)
     for row in result.collectives:
-        table.add_row(*_collective_cells(row, after=after))
+        table.add_row(row.kind, escape(_short(row.group, 40)), *_collective_cells(row, after=after))
     yield table
 
 
-def _collective_cells(row: CollectiveRow, *, after: bool) -> list[str]:
-    cells = [row.kind, escape(_short(row.group, 32)), "-" if row.size is None else str(row.size)]
-    cells += ["-" if row.calls_before is None else str(row.calls_before), _bytes(row.nbytes_before)]
-    cells += [_ms(row.transfer_ms_before)]
-    if after:
-        cells += ["-" if row.calls_after is None else str(row.calls_after), _bytes(row.nbytes_after)]
-        cells += [_ms(row.transfer_ms_after)]
-    return cells
+def _collective_cells(row: CollectiveRow, *, after: bool) -> Iterable[str]:
+    """Values, and where they change the ones after: ``512 -> 1024``."""
+    pairs: tuple[tuple[Callable[[int | None], str], int | None, int | None], ...] = (
+        (_count_of, row.size_before, row.size_after),
+        (_count_of, row.nodes_before, row.nodes_after),
+        (_count_of, row.calls_before, row.calls_after),
+        (_bytes, row.nbytes_before, row.nbytes_after),
+    )
+    for show, before, now in pairs:
+        yield show(before) if not after or before == now else f"{show(before)} -> {show(now)}"
+    moved = after and row.transfer_ms_before != row.transfer_ms_after
+    yield _ms(row.transfer_ms_before) + (f" -> {_ms(row.transfer_ms_after)}" if moved else "")
+
+
+def _count_of(value: int | None) -> str:
+    return "-" if value is None else str(value)
 
 
 def _chunk_costs(result: Measured) -> Iterable[RenderableType]:

@@ -8,8 +8,11 @@ from replay.core.columns import Float64, Int64
 from replay.core.evidence import Grade
 from replay.graph.types import Graph, OpKind
 from replay.program.retiming import Retiming
+from replay.session import gate
 from replay.session.interval import GRADE_WIDTH, Part, bracket
 from replay.simulate.engine import plan, simulate
+
+HALVINGS = 8  # of the way to the end of a bracket
 
 
 def retiming_part(target: Graph, retiming: Retiming, origin: Int64) -> Part:
@@ -25,16 +28,24 @@ def retiming_part(target: Graph, retiming: Retiming, origin: Int64) -> Part:
 
 
 def transfer_part(source: Graph, target: Graph, origin: Int64, ratio: float) -> Part:
-    """Transfers at both ends of their bracket (R3), in the source and in the target, so what is common cancels."""
+    """Transfers towards both ends of their bracket (R3), in the source and in the target, so what is common cancels.
+
+    The bracket of one transfer reaches up to its whole kernel, waiting included; all of them at that end would
+    contradict the step that was measured. So an end is approached only as far as the source stays reproduced.
+    """
     comms, duration = source.comms, np.maximum(source.duration_ns, 1)
     moving = (source.kind == OpKind.TRANSFER) & (source.comm >= 0)
-    ends = []
+    as_it_is = _step(source, np.ones(len(source)))
+    ratios = []
     for bound in (comms.transfer_low_ns, comms.transfer_high_ns):
-        factor = np.ones(len(source))
-        factor[moving] = bound[source.comm[moving]] / duration[moving]
-        ends.append(factor)
-    ratios = [_step(target, end[origin]) / _step(source, end) for end in ends]
-    return bracket(ratio, (min(ratios), max(ratios)), "transfers seen from some of their ranks only")
+        change = np.zeros(len(source))
+        change[moving] = bound[source.comm[moving]] / duration[moving] - 1
+        for _ in range(HALVINGS):
+            if abs(_step(source, 1 + change) / as_it_is - 1) <= gate.LIMIT_PCT / 100:
+                break
+            change /= 2
+        ratios.append(_step(target, (1 + change)[origin]) / _step(source, 1 + change))
+    return bracket(ratio, (min(ratios), max(ratios)), "transfers, as far as the measured step allows")
 
 
 def _part(graph: Graph, factors: list[Float64], basis: str) -> Part:

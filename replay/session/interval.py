@@ -15,6 +15,7 @@ from replay.core.evidence import Grade
 
 Z80 = 1.2816  # 80 % two-sided quantile of the standard normal
 Z95 = 1.9600
+FEW_STEPS = 3  # fewer say nothing of their spread
 UNKNOWN_SPREAD = 0.02  # assumed where the input holds fewer than three steps to learn it from
 
 GRADE_WIDTH = {
@@ -46,7 +47,7 @@ class Part:
 def spread_pct(steps_ns: Sequence[int]) -> float | None:
     """Standard deviation of the steps in percent of their mean; ``None`` for fewer than three."""
     durations = [float(step) for step in steps_ns]
-    return 100 * stdev(durations) / fmean(durations) if len(durations) >= 3 else None
+    return 100 * stdev(durations) / fmean(durations) if len(durations) >= FEW_STEPS else None
 
 
 def step_spread(steps_ns: Sequence[int]) -> Part:

@@ -12,7 +12,7 @@ from replay.report.result import LayoutFacts, Measured, Numbers, RunResult, Sens
 from replay.report.statistics import collectives
 from replay.session.baseline import Baseline
 from replay.session.facts import health_facts, trace_facts
-from replay.session.interval import Part, bias, interval, spread_pct, start_error, step_spread
+from replay.session.interval import FEW_STEPS, Part, bias, interval, spread_pct, start_error, step_spread
 from replay.session.prediction import Prediction
 from replay.session.question import Facts, Question
 from replay.session.source import Source, held_fixed
@@ -33,7 +33,7 @@ def measured_part(baseline: Baseline, source: Source) -> Measured:
         health=health_facts(baseline.trace.health, graph),
         layout=LayoutFacts(source.layout.to_json(), {}, (), source.evidence),
         measured_step_ms=ns_to_ms(graph.measured_step_ns),
-        measured_step_spread_pct=spread_pct(baseline.step_durations_ns),
+        measured_step_spread_pct=spread_pct(_steps_ns(baseline, source)),
         replayed_step_ms=ns_to_ms(baseline.replayed.step_ns),
         replay_error_pct=baseline.replay_error_pct,
         start_error_p95_pct=error.p95_pct if error else None,
@@ -54,7 +54,7 @@ def run_result(
     if prediction is None:
         return with_outlook(result, baseline.graph)
     anchor_ms = result.measured_step_ms or 0.0
-    parts = (*baseline_parts(baseline), *prediction.parts)
+    parts = (*_baseline_parts(baseline, source), *prediction.parts)
     target, lift = prediction.target or source.layout, prediction.lift
     result = replace(
         result,
@@ -107,9 +107,14 @@ def with_outlook(result: RunResult, graph: Graph) -> RunResult:
     return replace(result, evidence_share=evidence_share(graph), sensitivity=sensitivity_rows(graph))
 
 
-def baseline_parts(baseline: Baseline) -> tuple[Part, ...]:
+def _steps_ns(baseline: Baseline, source: Source) -> tuple[int, ...]:
+    """Steps to learn the spread from: those of the trace, else those timed beside it."""
+    return baseline.step_durations_ns if len(baseline.step_durations_ns) >= FEW_STEPS else source.steps_ns
+
+
+def _baseline_parts(baseline: Baseline, source: Source) -> tuple[Part, ...]:
     """Uncertainty that every prediction from this baseline shares."""
-    parts = [step_spread(baseline.step_durations_ns), bias(baseline.replay_error_pct, "replay")]
+    parts = [step_spread(_steps_ns(baseline, source)), bias(baseline.replay_error_pct, "replay")]
     if baseline.start_error:
         parts.append(start_error(baseline.start_error.p95_pct))
     return tuple(parts)

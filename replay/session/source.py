@@ -8,9 +8,9 @@ from math import prod
 from typing import Any
 
 from parsers.model_config import read_model
-
 from parsers.run_description import RunDescription
 from replay.core.errors import LayoutError
+from replay.core.units import NS_PER_MS
 from replay.layout import Layout
 from replay.model import ModelSpec
 from replay.program.groups import DESCRIPTIONS
@@ -29,6 +29,7 @@ class Source:
     layout: Layout
     evidence: Mapping[str, str]
     model: ModelSpec
+    steps_ns: tuple[int, ...] = ()  # steps that were timed beside the trace, with the profiler on
 
 
 def find_source(trace: Trace, facts: Facts, described: RunDescription) -> Source:
@@ -53,7 +54,8 @@ def find_source(trace: Trace, facts: Facts, described: RunDescription) -> Source
                 sizes[key], evidence[key] = value, how
     _derive(trace, sizes, evidence, given)
     model = read_model(facts.model) if facts.model else described.model
-    return Source(Layout(**sizes), evidence, model if facts.layers is None else replace(model, layers=facts.layers))
+    model = model if facts.layers is None else replace(model, layers=facts.layers)
+    return Source(Layout(**sizes), evidence, model, tuple(round(step * NS_PER_MS) for step in described.steps_ms))
 
 
 def _derive(trace: Trace, sizes: dict[str, Any], evidence: dict[str, str], given: Mapping[str, Any]) -> None:
