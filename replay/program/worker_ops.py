@@ -4,8 +4,9 @@ Dependencies follow Lin et al., "Understanding Stragglers in Large Model Trainin
 section 3) and the public StragglerAnalysis code's definitions:
 
 * compute of a worker runs in schedule order; sends and receives of each direction have a stream of their own;
-* a receive is posted after the previous compute of its phase, the first backward receive one forward earlier than the
-  backward itself; a send follows its compute; compute waits for its receive, never for a send;
+* a receive is posted after the pass before the one that needs it; with interleaving, whose exchanges are overlapped,
+  after the pass of its phase before that one (the first backward receive: after the last forward but one);
+* a send follows its compute; compute waits for its receive, never for a send;
 * the first forward of a chunk waits for its parameters' all-gather;
 * after the last compute: layer-norm gradients, embedding gradients (first and last stage together), gradient
   reduce-scatters, gradient clipping (all workers together), optimizer.
@@ -122,13 +123,13 @@ class _Writer:
         """Sends and receives of one phase of one worker."""
         word = PHASE_WORDS[same[0].phase]
         sent = received = 0
-        for k, item in enumerate(same):
+        for item in same:
             producer, consumer = (neighbour(item, self.spec.layout, direction) for direction in (-1, 1))
             if producer is not None and producer.stage != item.stage:
                 key = OpKey(item.dp_rank, item.stage, f"{word}-recv", received)
                 arrival, transfer = self._member(key, ("p2p", item))
                 self._stream((item.dp_rank, item.stage, key.op_type), arrival, transfer)
-                posted = same[k - 1] if k else _posted_ahead(item, order)
+                posted = _posted_after(item, order, self.spec.layout)
                 if posted is not None:
                     self.draft.edge(compute[posted], arrival, Rule.SCHEDULE)
                 self.draft.edge(transfer, compute[item], Rule.P2P)
@@ -190,9 +191,12 @@ class _Writer:
                     self.draft.edge(arrival, transfer, rule)
 
 
-def _posted_ahead(item: Pass, order: Sequence[Pass]) -> Pass | None:
-    """What the first receive of a phase waits for: nothing (forward), or the last forward but one (backward)."""
-    if item.phase == PassKind.FORWARD:
-        return None
+def _posted_after(item: Pass, order: Sequence[Pass], layout: Layout) -> Pass | None:
+    """The pass after which the receive of ``item`` is posted; None at the beginning of the step."""
     place = order.index(item)
+    if layout.vpp == 1:
+        return order[place - 1] if place else None
+    before = [other for other in order[:place] if other.phase == item.phase]
+    if before or item.phase == PassKind.FORWARD:
+        return before[-1] if before else None
     return order[place - 2] if place >= 2 else None
