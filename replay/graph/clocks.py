@@ -1,7 +1,7 @@
 """Clock alignment of ranks from matched collectives: offset and error per rank (R3).
 
-A member cannot end before every peer has begun, so for ranks a and b: ``end_a + o_a >= start_b + o_b``; all matched
-pairs together bound the offset of every rank against the first from both sides. Where symmetric collectives (all-reduce
+A member that waits for all cannot end before every peer has begun: ``end_a + o_a >= start_b + o_b``; all matched pairs
+together bound the offset of every rank against the first from both sides. Where symmetric collectives (all-reduce
 like: all members end together) exist, the median difference of their ends estimates the offset inside those bounds. A
 rank whose bounds admit zero, and whose estimate does not differ from zero by more than its own spread, keeps its clock.
 """
@@ -11,14 +11,24 @@ from __future__ import annotations
 import numpy as np
 
 from replay.core.columns import Int64
+from replay.core.units import NS_PER_S
 from replay.graph.collectives import Matched
 from replay.trace import CollectiveKind, Trace
 
+_UNBOUNDED_NS = 10 * NS_PER_S  # clocks that differ by more than this do not belong to one recording
 _SYMMETRIC = (
     CollectiveKind.ALL_REDUCE,
     CollectiveKind.ALL_GATHER,
     CollectiveKind.REDUCE_SCATTER,
     CollectiveKind.BARRIER,
+)
+# a member of these cannot end before its peers have begun; a send may (eager), and so may the root of a broadcast
+_WAITING = (
+    *_SYMMETRIC,
+    CollectiveKind.ALL_TO_ALL,
+    CollectiveKind.SEND_RECV,
+    CollectiveKind.RECV,
+    CollectiveKind.NOTIFY,
 )
 
 
@@ -46,17 +56,20 @@ def align(trace: Trace, matched: Matched) -> dict[int, tuple[int, int]]:
 
 
 def _pair_offset(trace: Trace, matched: Matched, a: int, b: int) -> tuple[int, int] | None:
-    """Offset of rank ``b`` against ``a`` and its error, ns; None when they share no collective."""
+    """Offset of rank ``b`` against ``a`` and its error, ns; None when nothing they share bounds it."""
     rows_a, rows_b = _common(trace, matched, a, b)
-    if not len(rows_a):
+    kind_a = trace.collectives.kind[trace.comm[matched.event[rows_a]]]
+    kind_b = trace.collectives.kind[trace.comm[matched.event[rows_b]]]
+    b_waits, a_waits = np.isin(kind_b, _WAITING), np.isin(kind_a, _WAITING)
+    low = (matched.start_ns[rows_a] - matched.end_ns[rows_b])[b_waits].max(initial=-_UNBOUNDED_NS)
+    high = (matched.end_ns[rows_a] - matched.start_ns[rows_b])[a_waits].min(initial=_UNBOUNDED_NS)
+    if not (a_waits.any() or b_waits.any()):
         return None
-    low = int((matched.start_ns[rows_a] - matched.end_ns[rows_b]).max())
-    high = int((matched.end_ns[rows_a] - matched.start_ns[rows_b]).min())
-    low, high = min(low, high), max(low, high)
-    kinds = trace.collectives.kind[trace.comm[matched.event[rows_a]]]
-    ends = (matched.end_ns[rows_a] - matched.end_ns[rows_b])[np.isin(kinds, _SYMMETRIC)]
+    low, high = min(int(low), int(high)), max(int(low), int(high))
+    ends = (matched.end_ns[rows_a] - matched.end_ns[rows_b])[np.isin(kind_a, _SYMMETRIC)]
     if len(ends) < 3:
-        return (0 if low <= 0 <= high else (low + high) // 2), (high - low) // 2
+        middle = (low + high) // 2 if max(-low, high) < _UNBOUNDED_NS else (low if low > 0 else high)
+        return (0 if low <= 0 <= high else middle), (min(high, _UNBOUNDED_NS) - low) // 2
     estimate = int(np.median(ends))
     spread = int(np.median(np.abs(ends - estimate)))
     if low <= 0 <= high and abs(estimate) <= spread:

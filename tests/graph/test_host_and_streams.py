@@ -94,8 +94,8 @@ def test_a_pageable_copy_waits_for_itself(tmp_path: Path) -> None:
 
 
 def test_a_full_launch_queue_is_an_edge(tmp_path: Path) -> None:
-    """A queue of 80: launch i ends 6 µs after kernel i - 80. Of a wait only what cannot be told from noise (10 µs) stays
-    with the call, and the kernels set the pace."""
+    """A queue of 80: launch i ends 6 µs after kernel i - 80. Of a wait only what could be noise (10 µs) stays with the
+    call, and the kernels set the pace."""
     events, n, depth = [], 300, 80
     end = [7 + 100 * (i + 1) for i in range(n)]
     now = 0.0
