@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -12,17 +12,17 @@ from replay.core.errors import RefusedError, TraceError
 from replay.core.evidence import Grade
 from replay.core.statistics import trimmed_mean
 from replay.layout import Layout
-from replay.program.p2p import ExchangeModel, passes_of
+from replay.program.p2p import ExchangeModel
 from replay.program.p2p_learning import learn_exchange
 from replay.program.pass_costs import PassCosts, costs_for, learn_costs
 from replay.program.passes import pass_graph
-from replay.program.pipeline_graph import Cost, PipelineGraph, out_of_order
+from replay.program.pipeline_graph import Cost, PipelineGraph
+from replay.program.recorded_order import scheduled
 from replay.program.recorded_steps import (
     OpKey,
     Pass,
     RecordedStep,
     RecordedSteps,
-    rank_orders,
     recorded_steps,
 )
 from replay.program.worker_ops import COMMUNICATION, TAIL, WorkerSpec, worker_graph
@@ -80,24 +80,24 @@ class PipelineProgram:
 def lift(recording: PipelineRecording, source: Layout | None = None) -> PipelineProgram:
     """The program of a recording; ``source`` is its layout with facts added.
 
-    Raises :class:`TraceError` when the recorded ops are not those that the schedule needs.
+    Raises :class:`TraceError` when the recorded ops are not those that the schedule needs, and :class:`RefusedError`
+    when the passes run in no known schedule's order.
     """
-    layout = source or recording.layout
     steps = recorded_steps(recording)
     dp_ranks = tuple(sorted({item.dp_rank for item in steps.steps[0].passes}))
+    layout, order_warnings = scheduled(source or recording.layout, steps.median, dp_ranks)
     others = {key.op_type for step in steps.steps for key in step.others}
     if not others:
         exchange = learn_exchange(steps.steady, layout)
-        return PipelineProgram(layout, steps, dp_ranks, exchange, warnings=_order_warnings(steps, layout, dp_ranks))
-    counts, alike, left_out = _usual_ops(steps.steps)
-    warnings = [*_order_warnings(steps, layout, dp_ranks)]
-    if left_out:
+        return PipelineProgram(layout, steps, dp_ranks, exchange, warnings=order_warnings)
+    counts, alike = _usual_ops(steps.steady)
+    warnings = [*order_warnings]
+    if left_out := len(steps.steady) - len(alike):
         warnings.append(f"{left_out} steps left out: their ops differ in number from those of the others")
     if unknown := sorted(others - _KNOWN_OTHERS):
         warnings.append(f"ops of unknown types are left out: {', '.join(unknown)}")
-    return PipelineProgram(
-        layout, replace(steps, steps=alike, warm_up=0), dp_ranks, ExchangeModel(), counts, tuple(warnings)
-    )
+    kept = RecordedSteps((*steps.steps[: steps.warm_up], *alike), steps.warm_up)
+    return PipelineProgram(layout, kept, dp_ranks, ExchangeModel(), counts, tuple(warnings))
 
 
 def _free(op: Pass | OpKey) -> Cost:
@@ -105,8 +105,8 @@ def _free(op: Pass | OpKey) -> Cost:
     return Cost(0, Grade.MEASURED)
 
 
-def _usual_ops(steps: Sequence[RecordedStep]) -> tuple[dict[tuple[int, str], int], tuple[RecordedStep, ...], int]:
-    """The most common ops of a worker by stage and type, the steps that have them, and how many do not."""
+def _usual_ops(steps: Sequence[RecordedStep]) -> tuple[dict[tuple[int, str], int], tuple[RecordedStep, ...]]:
+    """The most common ops of a worker by stage and type, and the steps that have them."""
     shapes = [Counter(key[:3] for key in step.others) for step in steps]
     (usual, _), *_ = Counter(frozenset(shape.items()) for shape in shapes).most_common()
     counts: dict[tuple[int, str], int] = {}
@@ -117,7 +117,7 @@ def _usual_ops(steps: Sequence[RecordedStep]) -> tuple[dict[tuple[int, str], int
                 f"{counts[stage, op_type]} times on another; the replicas of a stage must run the same ops"
             )
     alike = tuple(step for step, shape in zip(steps, shapes, strict=True) if frozenset(shape.items()) == usual)
-    return counts, alike, len(steps) - len(alike)
+    return counts, alike
 
 
 def _other_costs(graph: PipelineGraph, steps: Sequence[RecordedStep]) -> Callable[[OpKey], Cost]:
@@ -141,17 +141,3 @@ def _other_costs(graph: PipelineGraph, steps: Sequence[RecordedStep]) -> Callabl
         return Cost(round(float(np.mean(by_type[op.op_type]))), Grade.ASSUMED)
 
     return cost
-
-
-def _order_warnings(steps: RecordedSteps, layout: Layout, dp_ranks: Sequence[int]) -> tuple[str, ...]:
-    """A sentence when workers ran their passes in another order than the schedule says."""
-    step = steps.median
-    differing = sum(
-        out_of_order(step, passes_of(order, dp_rank, stage))
-        for dp_rank in dp_ranks
-        for stage, order in enumerate(rank_orders(layout))
-    )
-    if not differing:
-        return ()
-    moved = f"{differing} of {len(step.passes)} passes of step {step.step}"
-    return (f"{moved} ran at another place than schedule {layout.schedule} says; the replay follows the schedule",)

@@ -71,11 +71,11 @@ def run(recording: PipelineRecording, question: PipelineQuestion) -> PipelineAns
     Raises :class:`~replay.core.errors.LayoutError` for sizes that do not divide, and :class:`RefusedError` for what
     the recording cannot answer and for a baseline that is off by more than 5 % (unless ``force``).
     """
-    source = source_layout(recording, question.given, question.microbatches)
+    program = lift(recording, source_layout(recording, question.given, question.microbatches))
+    source = program.source
     target, changed, warnings = target_layout(source, question.layout)
     if changed and question.stragglers:
         raise RefusedError("--stragglers ideal and another layout are two questions; ask them one at a time")
-    program = lift(recording, source)
     step = program.steps.pick(question.step)
     templates = program.templates(program.steps.steady)
     base = Baseline(program, step, _anchor_ns(step, question), question.layers or recording.layers, templates)
