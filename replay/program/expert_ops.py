@@ -46,7 +46,7 @@ class ExpertOps:
 
 def expert_ops(graph: Graph, labels: Labels, layout: Layout, order_ns: Int64, local_experts: int) -> ExpertOps:
     """Classify every op. ``order_ns`` is the launch order (any increasing time), ``local_experts`` = E / ep."""
-    gemm = _named(graph, GEMM) & (graph.kind == OpKind.COMPUTE)
+    gemm = gemm_ops(graph)
     grouped = gemm & _named(graph, GROUPED)
     stated = (labels.role == Role.EXPERTS) & (graph.kind == OpKind.COMPUTE)
     weights = gemm & ~grouped & (labels.role == Role.MLP) & (labels.phase == Phase.WEIGHT)
@@ -65,6 +65,11 @@ def expert_ops(graph: Graph, labels: Labels, layout: Layout, order_ns: Int64, lo
         notify=transfer & (kind == CollectiveKind.NOTIFY),
         gradient_sync=transfer & _in_family(graph, layout, "edp") & ~np.isin(kind, _EXCHANGES) & ~gathered,
     )
+
+
+def gemm_ops(graph: Graph) -> Bool:
+    """Kernels that multiply matrices, by name."""
+    return np.asarray(_named(graph, GEMM) & (graph.kind == OpKind.COMPUTE))
 
 
 def _named(graph: Graph, pattern: re.Pattern[str]) -> Bool:

@@ -14,6 +14,7 @@ from replay.program.expert_side import ExpertSide, check_fits, experts_of, ranks
 from replay.program.groups import coordinates
 from replay.program.retiming import RetimeContext
 from replay.program.types import Labels
+from replay.trace import Trace
 from replay.whatif._draft import quantities
 from replay.whatif._expert_exchange import Tiers
 
@@ -26,6 +27,7 @@ class Comparison:
 
     graph: Graph
     labels: Labels
+    trace: Trace
     profile: HardwareProfile | None
     old: ExpertSide
     new: ExpertSide
@@ -46,7 +48,9 @@ def compare(
     old, new = (ExpertSide(experts, x.ep, ranks_per_node(x, int(per_node)), tokens) for x in (source, target))
     ones = np.ones(len(graph))
     if context.loads is None:
-        return Comparison(graph, labels, context.profile, old, new, Tiers.of(context.profile), ones, ones), how
+        return Comparison(
+            graph, labels, context.trace, context.profile, old, new, Tiers.of(context.profile), ones, ones
+        ), how
     loads = context.loads.capped(experts.topk)
     slowest = loads.slowest(target.ep)
     row = np.maximum(labels.layer, 0) % len(slowest)
@@ -57,7 +61,9 @@ def compare(
         own = np.array([index[int(rank)] for rank in graph.rank])
         rank_load = loads.of_ranks(target.ep)[row, own] / slowest.mean()
     new = replace(new, load=float(slowest.mean()))
-    return Comparison(graph, labels, context.profile, old, new, Tiers.of(context.profile), rank_load, layer_load), how
+    return Comparison(
+        graph, labels, context.trace, context.profile, old, new, Tiers.of(context.profile), rank_load, layer_load
+    ), how
 
 
 def side_quantities(side: ExpertSide) -> dict[str, float]:

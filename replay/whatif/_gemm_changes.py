@@ -9,8 +9,10 @@ import numpy as np
 from replay.core.columns import Bool
 from replay.core.evidence import Grade
 from replay.graph.types import OpKind, Rule
-from replay.program.expert_ops import ExpertOps
+from replay.program.expert_ops import ExpertOps, gemm_ops
 from replay.program.expert_side import ExpertSide
+from replay.program.gemm_shapes import GemmShapes, gemm_shapes
+from replay.program.origins import origins
 from replay.program.retiming import Change
 from replay.program.types import Phase
 from replay.whatif._comparison import Comparison, side_quantities
@@ -20,10 +22,10 @@ from replay.whatif._expert_gemm import GemmKind, Ratio, device_of, gemm_kinds, r
 
 def put_gemms(draft: Draft, c: Comparison, ops: ExpertOps) -> None:
     """Grouped GEMMs, GEMMs of one expert each with their launches, and work on rows."""
+    shapes = gemm_shapes(c.graph, c.trace, origins(c.graph, c.trace), gemm_ops(c.graph))
     for kind, chosen in gemm_kinds(c.graph, ops.fused).items():
         name = f"expert {'weight gradients' if kind.weight_gradient else 'GEMMs'}, grouped{', FP8' if kind.fp8 else ''}"
-        share = accumulation_share(c, chosen, ops.fused) if kind.weight_gradient else None
-        _put_kind(draft, c, chosen, name, _by_model(c, kind, separate=False) if share is None else _by_share(c, share))
+        _put_kind(draft, c, chosen, name, _grouped(c, kind, chosen, ops.fused, shapes))
     for kind, chosen in gemm_kinds(c.graph, ops.separate).items():
         name = f"expert {'weight gradients' if kind.weight_gradient else 'GEMMs'}, one kernel an expert"
         _put_kind(draft, c, chosen, f"{name}{', FP8' if kind.fp8 else ''}", _by_model(c, kind, separate=True))
@@ -34,6 +36,17 @@ def put_gemms(draft: Draft, c: Comparison, ops: ExpertOps) -> None:
         sides = side_quantities(c.old), side_quantities(c.new)
         change = Change("expert activations and permutations", *sides, "measured x rows", Grade.SCALED)
         draft.put(ops.rowwise, factor, (factor, factor), change)
+
+
+def _grouped(c: Comparison, kind: GemmKind, chosen: Bool, fused: Bool, shapes: GemmShapes) -> Answer:
+    """What the trace itself shows comes first: dense GEMMs, then input gradients; else the model."""
+    share = dense_share(c, kind, chosen, fused, shapes)
+    if share is not None:
+        return _by_share(c, 1 - share, "rate of the step's dense GEMMs")
+    share = accumulation_share(c, chosen, fused) if kind.weight_gradient else None
+    if share is not None:
+        return _by_share(c, share, "input gradients of equal FLOPs")
+    return _by_model(c, kind, separate=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +72,30 @@ def accumulation_share(c: Comparison, weight_gradients: Bool, fused: Bool) -> fl
     return 1.0 - fast / slow
 
 
-def _by_share(c: Comparison, share: float) -> Answer:
+def dense_share(c: Comparison, kind: GemmKind, chosen: Bool, fused: Bool, shapes: GemmShapes) -> float | None:
+    """Share of the grouped GEMMs' time that the same FLOPs take at the rate of the step's dense GEMMs.
+
+    The rate is that of the dense GEMMs whose rows are nearest to the new rows per expert, without weight gradients. The
+    rest is what each expert costs: part-filled tiles, start-up, gradient accumulation. ``None`` without shapes.
+    """
+    rows, precise = c.new.rows_per_expert, gemm_kinds(c.graph, shapes.flops > 0)
+    dense = precise.get(GemmKind(weight_gradient=False, fp8=kind.fp8), np.zeros(len(c.graph), np.bool_)) & ~fused
+    dense &= shapes.experts == 1
+    if rows is None or not dense.any() or not (shapes.flops[chosen] > 0).all():
+        return None
+    distance = np.abs(np.log(shapes.rows[dense] / rows))
+    nearest = np.flatnonzero(dense)[distance <= distance.min() + np.log(1.25)]
+    ns_per_flop = c.graph.duration_ns[nearest].sum() / shapes.flops[nearest].sum()
+    return float(min(ns_per_flop * shapes.flops[chosen].sum() / c.graph.duration_ns[chosen].sum(), 1.0))
+
+
+def _by_share(c: Comparison, share: float, evidence: str) -> Answer:
+    """``share`` of the time scales with the experts a rank holds, the rest with its rows."""
     rows, experts = c.new.load / c.old.load, c.new.local_experts / c.old.local_experts
     value = (1 - share) * rows + share * experts
     formula = (
-        f"measured x (FLOPs: {1 - share:.2f} of the time, accumulation: {share:.2f}, which scales with experts a rank)"
+        f"measured x (FLOPs: {1 - share:.2f} of the time, each expert's own cost: {share:.2f}, by the {evidence}; the "
+        "latter scales with experts a rank)"
     )
     return Answer(Ratio(value, min(value, rows), max(value, rows)), formula, Grade.FITTED)
 

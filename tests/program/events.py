@@ -29,6 +29,7 @@ class Row:
     start: int
     dur: int
     correlation: int = -1
+    shape: str = ""  # "Input Dims" as JSON text
 
 
 def span(name: str, lane: int, start: int, end: int) -> Row:
@@ -50,6 +51,7 @@ def trace_of(rows: list[Row]) -> Trace:
     """A trace of rank 0 with these events."""
     rows = sorted(rows, key=lambda row: (row.start, -row.dur))
     names = tuple(dict.fromkeys(row.name for row in rows))
+    shapes = tuple(dict.fromkeys(row.shape for row in rows if row.shape))
     n = len(rows)
 
     def unknown(dtype: type) -> np.ndarray:
@@ -71,10 +73,10 @@ def trace_of(rows: list[Row]) -> Trace:
         nbytes=unknown(np.int64),
         graph_node=unknown(np.int64),
         comm=unknown(np.int32),
-        shape=unknown(np.int32),
+        shape=np.array([shapes.index(row.shape) if row.shape else -1 for row in rows], np.int32),
         dtype=unknown(np.int32),
         names=names,
-        shapes=(),
+        shapes=shapes,
         dtypes=(),
         lanes=LANES,
         groups=(),

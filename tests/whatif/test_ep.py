@@ -16,7 +16,7 @@ from replay.model import ModelSpec
 from replay.program.label import label
 from replay.program.loads import Loads
 from replay.program.retiming import RetimeContext, Retiming
-from replay.trace import CollectiveKind, Group
+from replay.trace import CollectiveKind, EventKind, Group
 from replay.whatif.ep import retime
 from tests.program.events import HOST, Row, graph_of, launched, span, trace_of
 
@@ -152,6 +152,21 @@ def test_gradient_accumulation_scales_with_the_experts() -> None:
     kernels = [("experts(B)", "grouped_dgrad_gemm", 200, None), ("experts(B)", "grouped_wgrad_gemm", 300, None)]
     graph, rows = step(kernels)
     assert retimed(graph, rows, ep=8).apply(graph).duration_ns.tolist() == [200, 250]
+
+
+def test_what_grouped_gemms_take_above_dense_ones_belongs_to_the_experts() -> None:
+    """Dense: 1024 rows, 100 ns. Grouped: twice the FLOPs in 260 ns, so 60 ns are the experts' own, halved at ep 8."""
+    rows = [
+        span("attn(F)", HOST, 0, 50),
+        Row(EventKind.CPU_OP, "aten::mm", HOST, 0, 40, shape="[[1024,64],[64,64]]"),
+        *launched("gemm", HOST, 10, 11, 100, 1),
+        span("experts(F)", HOST, 100, 150),
+        Row(EventKind.CPU_OP, "grouped_gemm", HOST, 100, 40, shape="[[2048,64],[4,64,64]]"),
+        *launched("grouped_gemm", HOST, 110, 111, 260, 2),
+    ]
+    result = retimed(graph_of(trace_of(rows)), rows, ep=8)
+    assert result.apply(graph_of(trace_of(rows))).duration_ns.tolist() == [100, 230]
+    assert result.grade[1] == Grade.FITTED
 
 
 def test_one_kernel_an_expert_means_half_the_kernels() -> None:
