@@ -122,13 +122,13 @@ def _batch(before: Sequence[Pass], after: Sequence[Pass], layout: Layout, follow
     return Batch(
         post,
         wait,
-        tuple(item for item in before if _crosses(item, layout, 1)),
-        tuple(item for item in after if _crosses(item, layout, -1)),
+        tuple(item for item in before if crosses(item, layout, 1)),
+        tuple(item for item in after if crosses(item, layout, -1)),
         exposed=post is not None and following.get(post) == wait,
     )
 
 
-def _crosses(item: Pass, layout: Layout, direction: int) -> bool:
+def crosses(item: Pass, layout: Layout, direction: int) -> bool:
     """True when the neighbour exists and is on another rank."""
     other = neighbour(item, layout, direction)
     return other is not None and other.stage != item.stage

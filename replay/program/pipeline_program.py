@@ -17,12 +17,14 @@ from replay.program.p2p_learning import learn_exchange
 from replay.program.pass_costs import PassCosts, costs_for, learn_costs
 from replay.program.passes import pass_graph
 from replay.program.pipeline_graph import Cost, PipelineGraph
+from replay.program.real_messages import real_messages
 from replay.program.recorded_order import scheduled
 from replay.program.recorded_steps import (
     OpKey,
     Pass,
     RecordedStep,
     RecordedSteps,
+    rank_orders,
     recorded_steps,
 )
 from replay.program.worker_ops import COMMUNICATION, TAIL, WorkerSpec, worker_graph
@@ -90,7 +92,8 @@ def lift(recording: PipelineRecording, source: Layout | None = None) -> Pipeline
     if not others:
         exchange = learn_exchange(steps.steady, layout)
         return PipelineProgram(layout, steps, dp_ranks, exchange, warnings=order_warnings)
-    counts, alike = _usual_ops(steps.steady)
+    orders = rank_orders(layout)
+    counts, alike = _usual_ops([real_messages(step, layout, orders) for step in steps.steady])
     warnings = [*order_warnings]
     if left_out := len(steps.steady) - len(alike):
         warnings.append(f"{left_out} steps left out: their ops differ in number from those of the others")

@@ -9,7 +9,9 @@ section 3) and the public StragglerAnalysis code's definitions:
 * a send follows its compute; compute waits for its receive, never for a send;
 * the first forward of a chunk waits for its parameters' all-gather;
 * after the last compute: layer-norm gradients, embedding gradients (first and last stage together), gradient
-  reduce-scatters, gradient clipping (all workers together), optimizer.
+  reduce-scatters, gradient clipping (all workers together), optimizer;
+* reduce-scatters that overlap the backward follow the last backward of their chunk instead, last chunk first, and the
+  layer-norm gradients follow them.
 
 A communication member is an arrival and a transfer (R3): transfer = end - latest start over its members.
 """
@@ -31,8 +33,9 @@ from replay.recording import PassKind
 from replay.trace import CollectiveKind
 
 GATHER, SCATTER = "params-all-gather", "grads-reduce-scatter"
+SEPARATE = "separate-grads-all-reduce"  # recorded where gradient reduce-scatters overlap the backward
 EMBEDDING, CLIP = "embedding-grads-all-reduce", "optimizer-clip-main-grad"
-TAIL = ("gc", "layernorm-grads-all-reduce", EMBEDDING, SCATTER, CLIP, "optimizer")  # in execution order
+TAIL = ("gc", "layernorm-grads-all-reduce", EMBEDDING, SCATTER, SEPARATE, CLIP, "optimizer")  # in execution order
 COMMUNICATION = {
     "forward-send": CollectiveKind.SEND,
     "forward-recv": CollectiveKind.RECV,
@@ -40,10 +43,17 @@ COMMUNICATION = {
     "backward-recv": CollectiveKind.RECV,
     GATHER: CollectiveKind.ALL_GATHER,
     SCATTER: CollectiveKind.REDUCE_SCATTER,
+    SEPARATE: CollectiveKind.ALL_REDUCE,
     EMBEDDING: CollectiveKind.ALL_REDUCE,
     CLIP: CollectiveKind.ALL_REDUCE,
 }
-GROUPS = {GATHER: "data parallel", SCATTER: "data parallel", EMBEDDING: "embedding", CLIP: "world"}
+GROUPS = {
+    GATHER: "data parallel",
+    SCATTER: "data parallel",
+    SEPARATE: "data parallel",
+    EMBEDDING: "embedding",
+    CLIP: "world",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +95,16 @@ class _Writer:
         self._gathers(order, compute)
         for phase in (PassKind.FORWARD, PassKind.BACKWARD):
             self._exchanges([item for item in order if item.phase == phase], order, compute)
-        last = compute[order[-1]]
+        last, scattered = [compute[order[-1]]], list[int]()
+        if self.spec.counts.get((stage, SEPARATE)):
+            scattered = self._overlapped_scatters(order, compute)
         for name in TAIL:
+            if name == SCATTER and scattered:
+                continue
             for k in range(self.spec.counts.get((stage, name), 0)):
-                last = self._after(OpKey(dp_rank, stage, name, k), last)
+                last = [self._after(OpKey(dp_rank, stage, name, k), last)]
+            if name == "gc":
+                last += scattered
 
     def _compute(self, order: Sequence[Pass]) -> dict[Pass, int]:
         """Passes in schedule order; the loss and neighbouring chunks of one rank hand over directly."""
@@ -141,19 +157,35 @@ class _Writer:
                 self.draft.edge(compute[item], arrival, Rule.SCHEDULE)
                 sent += 1
 
-    def _after(self, key: OpKey, last: int) -> int:
-        """An op of the step's tail, after op ``last``; the op that the next one follows."""
+    def _overlapped_scatters(self, order: Sequence[Pass], compute: Mapping[Pass, int]) -> list[int]:
+        """Reduce-scatters one after another, each after its chunk's last backward; the last of them."""
+        dp_rank, stage = order[0].dp_rank, order[0].stage
+        transfer: list[int] = []
+        for k in range(self.spec.counts.get((stage, SCATTER), 0)):
+            chunk = max(0, self._last_chunk - k)
+            last = [item for item in order if item.phase == PassKind.BACKWARD and item.chunk == chunk][-1]
+            arrival, end = self._member(OpKey(dp_rank, stage, SCATTER, k), (SCATTER, stage, k))
+            self._stream((dp_rank, stage, SCATTER), arrival, end)
+            self.draft.edge(compute[last], arrival, Rule.DATA)
+            transfer = [end]
+        return transfer
+
+    def _after(self, key: OpKey, last: Sequence[int]) -> int:
+        """An op of the step's tail, after the ops ``last``; the op that the next one follows."""
         if key.op_type not in COMMUNICATION:
             op = self._plain(key, key.op_type)
-            self.draft.edge(last, op, Rule.SCHEDULE)
+            for before in last:
+                self.draft.edge(before, op, Rule.SCHEDULE)
             return op
         members = {
             EMBEDDING: (EMBEDDING, key.dp_rank, key.order),
             SCATTER: (SCATTER, key.stage, key.order),
+            SEPARATE: (SEPARATE, key.stage, key.order),
             CLIP: (CLIP, key.order),
         }
         arrival, transfer = self._member(key, members[key.op_type])
-        self.draft.edge(last, arrival, Rule.SCHEDULE)
+        for before in last:
+            self.draft.edge(before, arrival, Rule.SCHEDULE)
         return transfer
 
     def _plain(self, op: Pass | OpKey, name: str) -> int:

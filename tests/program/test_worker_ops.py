@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import pytest
+
+from replay.core.errors import TraceError
 from replay.core.evidence import Grade
 from replay.program.pipeline_graph import Cost, PipelineGraph
-from replay.program.recorded_steps import OpKey, Pass
+from replay.program.real_messages import real_messages
+from replay.program.recorded_steps import OpKey, Pass, RecordedStep, Span, rank_orders
 from replay.program.worker_ops import WorkerSpec, worker_graph
 from replay.simulate.engine import simulate
 from tests.pipeline_recordings import MS, layout_of
@@ -64,3 +68,43 @@ def test_clipping_joins_all_stages() -> None:
     timeline = simulate(graph.graph)
     ends = {op.stage: end / MS for op, end in zip(graph.ops, timeline.end_ns, strict=True) if op.op_type == "optimizer"}
     assert ends == {0: 62 + 10, 1: 62 + 10}
+
+
+def test_overlapped_reduce_scatters_run_beside_the_backward() -> None:
+    """2 chunks on one of 2 ranks' stages: the last chunk's gradients leave while the first chunk still computes.
+
+    Without overlap the step ends after the last backward + 2·5 + 1 + 4; with it, one of the two is hidden.
+    """
+    times = {"forward-compute": 10, "backward-compute": 20, **TAIL}
+    layout = layout_of(2, 2, 2)
+
+    def step(extra: dict[str, float]) -> float:
+        def cost(op: Pass | OpKey) -> Cost:
+            return Cost(round({**times, **extra}.get(op.op_type, 0) * MS), Grade.MEASURED)
+
+        counts = {(stage, name): 1 for stage in (0, 1) for name in ("optimizer-clip-main-grad", "optimizer", *extra)}
+        counts |= {(stage, "grads-reduce-scatter"): 2 for stage in (0, 1)}
+        return step_ms(worker_graph(WorkerSpec(layout, (0,), counts, cost)))
+
+    assert step({}) - step({"separate-grads-all-reduce": 0}) == 5
+
+
+@pytest.mark.parametrize(("recorded", "kept"), [(4, [0, 1, 2, 3]), (8, [2, 3, 6, 7]), (7, [1, 2, 5, 6])])
+def test_messages_that_moved_nothing_are_taken_out(recorded: int, kept: list[int]) -> None:
+    """p = 2, v = 2, m = 4: stage 0 receives for its second chunk only, whose forwards are its 3rd, 4th, 7th and 8th.
+
+    Recorded are just those, one for every pass, or one for every pass but the first.
+    """
+    layout = layout_of(2, 4, 2)
+    spans = {OpKey(0, 0, "forward-recv", k): Span(k, k + 1) for k in range(recorded)}
+    step = RecordedStep(0, 0, 100, {}, spans)
+    found = real_messages(step, layout, rank_orders(layout)).others
+    assert [span.start_ns for span in found.values()] == kept
+
+
+def test_messages_that_fit_no_count_are_an_error() -> None:
+    """5 receives for 8 passes of which 4 need one."""
+    layout = layout_of(2, 4, 2)
+    spans = {OpKey(0, 0, "forward-recv", k): Span(k, k + 1) for k in range(5)}
+    with pytest.raises(TraceError, match="recorded 5 forward-recv for 8 passes, 4 of which need one"):
+        real_messages(RecordedStep(0, 0, 100, {}, spans), layout, rank_orders(layout))
