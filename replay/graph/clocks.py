@@ -3,7 +3,8 @@
 A member that waits for all cannot end before every peer has begun: ``end_a + o_a >= start_b + o_b``; all matched pairs
 together bound the offset of every rank against the first from both sides. Where symmetric collectives (all-reduce
 like: all members end together) exist, the median difference of their ends estimates the offset inside those bounds. A
-rank whose bounds admit zero, and whose estimate does not differ from zero by more than its own spread, keeps its clock.
+rank whose bounds admit zero, and whose estimate does not differ from zero by more than its own spread, keeps its clock;
+with fewer than three such collectives the bounds alone decide, and their ends say how well.
 """
 
 from __future__ import annotations
@@ -67,6 +68,8 @@ def _pair_offset(trace: Trace, matched: Matched, a: int, b: int) -> tuple[int, i
         return None
     low, high = min(int(low), int(high)), max(int(low), int(high))
     ends = (matched.end_ns[rows_a] - matched.end_ns[rows_b])[np.isin(kind_a, _SYMMETRIC)]
+    if len(ends) and len(ends) < 3 and low <= 0 <= high:
+        return 0, int(np.abs(ends).max())
     if len(ends) < 3:
         middle = (low + high) // 2 if max(-low, high) < _UNBOUNDED_NS else (low if low > 0 else high)
         return (0 if low <= 0 <= high else middle), (min(high, _UNBOUNDED_NS) - low) // 2
