@@ -112,13 +112,19 @@ def _merge_codes(parts: Sequence[RankRows], column: str, table: str) -> tuple[tu
 
 
 def _merge_lanes(parts: Sequence[RankRows]) -> tuple[tuple[Lane, ...], Int64]:
-    codes: dict[Lane, int] = {}
+    """Lanes of all ranks, threads before streams, and the codes into them."""
+    own = [[replace(lane, rank=part.rank) for lane in part.rows.lanes] for part in parts]
+    lanes = sorted({lane for part in own for lane in part}, key=_lane_order)
+    code = {lane: at for at, lane in enumerate(lanes)}
     merged = []
-    for part in parts:
-        own = [replace(lane, rank=part.rank) for lane in part.rows.lanes]
-        lookup = np.array([*(codes.setdefault(lane, len(codes)) for lane in own), MISSING], dtype=np.int64)
+    for part, of_part in zip(parts, own, strict=True):
+        lookup = np.array([*(code[lane] for lane in of_part), MISSING], dtype=np.int64)
         merged.append(lookup[part.rows.lane])
-    return tuple(codes), np.concatenate(merged)
+    return tuple(lanes), np.concatenate(merged)
+
+
+def _lane_order(lane: Lane) -> tuple[int | str, ...]:
+    return (lane.rank, lane.is_device, lane.device, lane.stream, len(lane.pid), lane.pid, len(lane.tid), lane.tid)
 
 
 def _merge_comms(parts: Sequence[RankRows], order: Int64) -> dict[int, CommInfo]:

@@ -19,24 +19,27 @@ from parsers._numbers import Scalar
 
 
 class Args(msgspec.Struct, gc=False):
-    """The args that are used. Lists stay raw text; they are interned, not unpacked."""
+    """The args that are used, -1 where absent. Lists stay raw text; they are interned, not unpacked."""
 
-    name: Scalar = None
-    labels: Scalar = None
-    device: Scalar = -1
-    stream: Scalar = -1
-    correlation: Scalar = -1
-    bytes: Scalar = -1
-    wait_on_stream: Scalar = -1
-    wait_on_record: Scalar = msgspec.field(default=-1, name="wait_on_cuda_event_record_corr_id")
     external_id: Scalar = msgspec.field(default=-1, name="External id")
     external_id_old: Scalar = msgspec.field(default=-1, name="external id")
-    sequence: Scalar = msgspec.field(default=-1, name="Sequence number")
-    graph_node: Scalar = msgspec.field(default=-1, name="graph node id")
-    to_device: Scalar = msgspec.field(default=-1, name="toDevice")
+    correlation: Scalar = -1
+    device: Scalar = -1
+    stream: Scalar = -1
     dims: msgspec.Raw = msgspec.field(default=msgspec.Raw(), name="Input Dims")
     dims_old: msgspec.Raw = msgspec.field(default=msgspec.Raw(), name="Input dims")
     dtypes: msgspec.Raw = msgspec.field(default=msgspec.Raw(), name="Input type")
+    sequence: Scalar = msgspec.field(default=-1, name="Sequence number")
+    bytes: Scalar = -1
+    wait_on_stream: Scalar = -1
+    wait_on_record: Scalar = msgspec.field(default=-1, name="wait_on_cuda_event_record_corr_id")
+    graph_node: Scalar = msgspec.field(default=-1, name="graph node id")
+    name: Scalar = None
+
+
+class CommArgs(Args, gc=False):
+    """Args of a communication event beside them."""
+
     collective: Scalar = msgspec.field(default=None, name="Collective name")
     in_nelems: Scalar = msgspec.field(default=-1, name="In msg nelems")
     out_nelems: Scalar = msgspec.field(default=-1, name="Out msg nelems")
@@ -61,8 +64,8 @@ class Event(msgspec.Struct, gc=False):
     """One record of ``traceEvents``. Times stay raw text until they are exact integers."""
 
     ph: str = ""
-    name: Scalar = ""
     cat: Scalar = None
+    name: Scalar = ""
     pid: Scalar = None
     tid: Scalar = None
     ts: msgspec.Raw = msgspec.Raw()
@@ -70,8 +73,16 @@ class Event(msgspec.Struct, gc=False):
     args: Args | None = None
 
 
-_LIST = msgspec.json.Decoder(list[Event])
-_ONE = msgspec.json.Decoder(Event)
+class CommEvent(Event, gc=False):
+    """An event of a piece that holds communication metadata; a struct with few fields decodes faster."""
+
+    args: CommArgs | None = None
+
+
+_LEAN = msgspec.json.Decoder(list[Event])
+_FULL = msgspec.json.Decoder(list[CommEvent])
+_ONE = msgspec.json.Decoder(CommEvent)
+_COMM_KEY = b'"Collective name"'
 _UNDECODABLE = (msgspec.DecodeError, UnicodeDecodeError)
 _BOUNDARY = re.compile(rb'\}[\s,]*(?=\{\s*"[^"\\]*"\s*:)|,\s*(?=\{\s*"ph"\s*:)')
 _LIST_END = re.compile(rb'\}[\s,]*\]\s*(?=,\s*"|\}|\Z)')
@@ -107,7 +118,7 @@ def events(stream: ChromeStream, losses: Losses) -> Iterator[list[Event]]:
         text = carry + piece
         carry = b""
         try:
-            batch = _LIST.decode(b"[" + text.strip(_BETWEEN) + b"]")
+            batch = _decode_run(text)
         except _UNDECODABLE:
             batch, carry, after = _salvage(text, losses)
             tail += [after] if after else []
@@ -117,6 +128,13 @@ def events(stream: ChromeStream, losses: Losses) -> Iterator[list[Event]]:
         losses.drop("cut off in the middle of an event")
     stream.tail = b"".join(tail)
     stream.cut_short |= bool(carry.strip(_BETWEEN)) or not (tail or stream.is_list)
+
+
+def _decode_run(text: bytes) -> list[Event]:
+    run = b"[" + text.strip(_BETWEEN) + b"]"
+    if _COMM_KEY in text:
+        return list[Event](_FULL.decode(run))
+    return _LEAN.decode(run)
 
 
 def _salvage(text: bytes, losses: Losses) -> tuple[list[Event], bytes, bytes]:
@@ -165,7 +183,7 @@ def _decode_segment(segment: bytes, losses: Losses) -> list[Event] | None:
     """What stands between two boundaries, one event as a rule, repaired where that is needed and possible."""
     text = segment.strip(_BETWEEN)
     try:
-        return _LIST.decode(b"[" + text + b"]")
+        return _decode_run(text)
     except _UNDECODABLE:
         if not (text.startswith(b"{") and text.endswith(b"}")):
             return None
@@ -192,9 +210,9 @@ def _decode_loosely(text: bytes, losses: Losses) -> list[Event] | None:
         if not isinstance(raw, dict):
             return None
         args = raw.pop("args", None)
-        kept = {key: value for key, value in raw.items() if _fits(Event, key, value)}
+        kept = {key: value for key, value in raw.items() if _fits(CommEvent, key, value)}
         if isinstance(args, dict):
-            kept["args"] = {key: value for key, value in args.items() if _fits(Args, key, value)}
+            kept["args"] = {key: value for key, value in args.items() if _fits(CommArgs, key, value)}
         event = _ONE.decode(msgspec.json.encode(kept))
     except _UNDECODABLE:
         return None

@@ -1,9 +1,11 @@
-"""Chrome events of one file to :class:`parsers._rows.Rows`."""
+"""Chrome events of one file to :class:`parsers._rows.Rows`, a batch at a time and a column at a time."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import compress
+from operator import attrgetter
 
 import msgspec
 import numpy as np
@@ -17,7 +19,7 @@ from parsers._categories import (
     SKIPPED_PHASES,
     kind_without_category,
 )
-from parsers._chrome_events import Args, Event
+from parsers._chrome_events import Args, CommArgs, Event
 from parsers._comm_info import comm_info
 from parsers._numbers import Scalar, integer, integers, ns_text, us_to_ns
 from parsers._rows import COLUMNS, CommInfo, Rows
@@ -26,6 +28,29 @@ from replay.trace import MISSING, EventKind, Lane
 
 _NO_ARGS = Args()
 _SKIPPED, _PYTHON, _UNTOLD = -1, -2, -3  # pseudo kinds: left out, python function, no category
+_CALLS = (*ON_DEVICE, EventKind.RUNTIME, EventKind.OTHER)  # kinds that may name a correlation and a stream
+_OPS = ("X", "B", "E")
+_PHASE, _CATEGORY, _NAME, _TRACK = (attrgetter("ph"), attrgetter("cat"), attrgetter("name"), attrgetter("pid", "tid"))
+_HOST_ARGS = {"sequence": attrgetter("sequence")}
+_CALL_ARGS = {"correlation": attrgetter("correlation"), "stream": attrgetter("stream")}
+_DEVICE_ARGS = {
+    "wait_on_record": attrgetter("wait_on_record"),
+    "wait_on_stream": attrgetter("wait_on_stream"),
+    "nbytes": attrgetter("bytes"),
+    "graph_node": attrgetter("graph_node"),
+}
+
+
+class _Codes(dict[object, int]):
+    """Gives every distinct key a small integer code, in order of first appearance."""
+
+    def __missing__(self, key: object) -> int:
+        code = self[key] = len(self)
+        return code
+
+    def of(self, keys: Sequence[object]) -> Int64:
+        """Codes of all keys."""
+        return np.fromiter(map(self.__getitem__, keys), dtype=np.int64, count=len(keys))
 
 
 class ChromeRows:
@@ -37,10 +62,10 @@ class ChromeRows:
         self.inferred: Counter[str] = Counter()
         self._keep_modules = keep_modules
         self._kinds: dict[Scalar, int] = {}
-        self._names: dict[Scalar, int] = {}
-        self._shapes: dict[bytes, int] = {}
-        self._dtypes: dict[bytes, int] = {}
-        self._lanes: dict[tuple[bool, Scalar, Scalar], int] = {}
+        self._names = _Codes()
+        self._shapes = _Codes()
+        self._dtypes = _Codes()
+        self._lanes = _Codes()  # (pid, tid) of a host thread, (None, device, stream) of a device stream
         self._labels: dict[tuple[str, str], str] = {}
         self._open: dict[tuple[Scalar, Scalar], list[Event]] = {}
         self._comms: dict[int, CommInfo] = {}
@@ -49,21 +74,22 @@ class ChromeRows:
 
     def add(self, batch: Sequence[Event]) -> None:
         """Take the events of one piece."""
-        complete: list[Event] = []
-        kinds: list[int] = []
-        known = self._kinds
-        for event in batch:
-            whole = event if event.ph == "X" else self._paired_or_counted(event)
-            if whole is None:
-                continue
-            kind = known.get(whole.cat, _UNTOLD)
-            if kind < 0:
-                kind = self._told_kind(whole)
-            if kind >= 0:
-                complete.append(whole)
-                kinds.append(kind)
-        if complete:
-            self._add_rows(complete, np.array(kinds, dtype=np.int64))
+        phases = Counter(map(_PHASE, batch))
+        if "B" in phases or "E" in phases:
+            whole = [pair for event in batch if (pair := self._whole(event)) is not None]
+        else:
+            whole = [event for event in batch if event.ph == "X"]
+        self._note(phases, batch)
+        for category in set(map(_CATEGORY, whole)) - self._kinds.keys():
+            self._kinds[category] = _category_kind(category)
+        kind = np.fromiter(map(self._kinds.__getitem__, map(_CATEGORY, whole)), dtype=np.int64, count=len(whole))
+        for at in np.flatnonzero(kind < 0).tolist():
+            kind[at] = self._told_kind(whole[at], kind[at])
+        if (kind < 0).any():
+            whole = list(compress(whole, (kind >= 0).tolist()))
+            kind = kind[kind >= 0]
+        if whole:
+            self._add_rows(whole, kind)
 
     def finish(self) -> Rows:
         """All rows of the file."""
@@ -77,39 +103,40 @@ class ChromeRows:
             names=tuple("" if name is None else str(name) for name in self._names),
             shapes=tuple(map(_canonical, self._shapes)),
             dtypes=tuple(map(_canonical, self._dtypes)),
-            lanes=tuple(self._lane(*key) for key in self._lanes),
+            lanes=tuple(map(self._lane, self._lanes)),
             comms=self._comms,
         )
 
-    def _told_kind(self, event: Event) -> int:
-        """Kind of an event whose category needs a look, negative where it is left out."""
-        category = event.cat
-        kind = self._kinds.get(category)
-        if kind is None:
-            kind = self._kinds[category] = _category_kind(category)
-        if kind == _PYTHON and self._keep_modules and str(event.name).startswith(MODULE_PREFIX):
+    def _told_kind(self, event: Event, pseudo: int) -> int:
+        """Kind of an event whose category does not settle it, negative where it is left out."""
+        if pseudo == _PYTHON and self._keep_modules and str(event.name).startswith(MODULE_PREFIX):
             return int(EventKind.MODULE)
-        if kind == _UNTOLD:
-            kind = int(kind_without_category(event))
-            if kind != EventKind.OTHER:
-                self.inferred["kinds of events without a category"] += 1
-        elif kind < 0:
-            self.skipped[SKIPPED_CATEGORIES[str(category).lower()]] += 1
-        return kind
+        if pseudo != _UNTOLD:
+            self.skipped[SKIPPED_CATEGORIES[str(event.cat).lower()]] += 1
+            return _SKIPPED
+        kind = kind_without_category(event)
+        if kind != EventKind.OTHER:
+            self.inferred["kinds of events without a category"] += 1
+        return int(kind)
 
-    def _paired_or_counted(self, event: Event) -> Event | None:
-        """The whole span that an end closes; other phases are counted."""
+    def _note(self, phases: Counter[str], batch: Sequence[Event]) -> None:
+        """Count the records that are not ops; keep the names of threads."""
+        for phase, count in phases.items():
+            if phase not in _OPS:
+                self.skipped[SKIPPED_PHASES.get(phase, "records of unknown phase")] += count
+        if "M" not in phases:
+            return
+        for event in batch:
+            if event.ph == "M" and event.name == "thread_name" and event.args is not None:
+                self._labels[str(event.pid), str(event.tid)] = str(event.args.name or "")
+
+    def _whole(self, event: Event) -> Event | None:
+        """A complete event, given as one or closed by this end."""
         if event.ph == "B":
             self._open.setdefault((event.pid, event.tid), []).append(event)
         elif event.ph == "E":
             return self._closed(event)
-        elif event.ph == "M":
-            self.skipped[SKIPPED_PHASES["M"]] += 1
-            if event.name == "thread_name" and event.args is not None:
-                self._labels[str(event.pid), str(event.tid)] = str(event.args.name or "")
-        else:
-            self.skipped[SKIPPED_PHASES.get(event.ph, "records of unknown phase")] += 1
-        return None
+        return event if event.ph == "X" else None
 
     def _closed(self, end: Event) -> Event | None:
         stack = self._open.get((end.pid, end.tid))
@@ -122,21 +149,20 @@ class ChromeRows:
             begin.dur = msgspec.Raw(ns_text(int(times[1] - times[0])))
         return begin
 
-    def _add_rows(self, complete: Sequence[Event], kind: Int64) -> None:
-        args = [event.args or _NO_ARGS for event in complete]
-        start, start_ok = us_to_ns([event.ts for event in complete])
-        dur, dur_ok = us_to_ns([event.dur for event in complete])
+    def _add_rows(self, whole: Sequence[Event], kind: Int64) -> None:
+        args = [event.args or _NO_ARGS for event in whole]
+        part = self._columns(whole, args, kind)
+        part["start_ns"], start_ok = us_to_ns([event.ts for event in whole])
+        part["dur_ns"], dur_ok = us_to_ns([event.dur for event in whole])
         usable = start_ok & dur_ok
-        self._count_untimed(start_ok, dur_ok)
-        part = self._columns(complete, args, kind)
-        part["start_ns"], part["dur_ns"] = start, dur
         if not usable.all():
+            self._count_untimed(start_ok, dur_ok)
             part = {name: column[usable] for name, column in part.items()}
         self._parts.append(part)
-        described = [at for at, a in enumerate(args) if a.collective is not None and usable[at]]
-        if described:
+        if CommArgs in set(map(type, args)):
             position = np.cumsum(usable) - 1 + self._count
-            self._comms.update({int(position[at]): comm_info(args[at]) for at in described})
+            described = [(at, a) for at, a in enumerate(args) if isinstance(a, CommArgs) and a.collective is not None]
+            self._comms.update({int(position[at]): comm_info(a) for at, a in described if usable[at]})
         self._count += int(usable.sum())
 
     def _count_untimed(self, start_ok: Bool, dur_ok: Bool) -> None:
@@ -144,56 +170,66 @@ class ChromeRows:
             if bad.any():
                 self.dropped[reason] += int(bad.sum())
 
-    def _columns(self, complete: Sequence[Event], args: Sequence[Args], kind: Int64) -> dict[str, Int64]:
-        names = self._names
-        external = integers([a.external_id for a in args])
-        if (external == MISSING).any():  # spelt "external id" before PyTorch 1.12
-            external = np.maximum(external, integers([a.external_id_old for a in args]))
-        stream = integers([a.stream for a in args])
-        stream[np.isin(stream, NO_STREAM)] = MISSING
-        return {
-            "kind": kind,
-            "name": np.array([names.setdefault(e.name, len(names)) for e in complete], dtype=np.int64),
-            "lane": self._lane_codes(complete, args, kind, stream),
-            "correlation": integers([a.correlation for a in args]),
-            "external_id": external,
-            "sequence": integers([a.sequence for a in args]),
-            "stream": stream,
-            "wait_on_record": integers([a.wait_on_record for a in args]),
-            "wait_on_stream": integers([a.wait_on_stream for a in args]),
-            "nbytes": integers([a.bytes for a in args]),
-            "graph_node": integers([a.graph_node for a in args]),
-            "shape": _codes([a.dims or a.dims_old for a in args], self._shapes),
-            "dtype": _codes([a.dtypes for a in args], self._dtypes),
-        }
+    def _columns(self, whole: Sequence[Event], args: Sequence[Args], kind: Int64) -> dict[str, Int64]:
+        """Columns of a batch; args are read only from the kinds of events that have them."""
+        on_device = np.isin(kind, ON_DEVICE)
+        calls = np.isin(kind, _CALLS)
+        columns = {"kind": kind, "name": self._names.of(list(map(_NAME, whole)))}
+        columns["external_id"] = integers([a.external_id for a in args])
+        if (columns["external_id"] == MISSING).any():  # spelt "external id" before PyTorch 1.12
+            old = integers([a.external_id_old for a in args])
+            columns["external_id"] = np.maximum(columns["external_id"], old)
+        for rows, wanted in ((~calls, _HOST_ARGS), (calls, _CALL_ARGS), (on_device, _DEVICE_ARGS)):
+            own = list(compress(args, rows.tolist()))
+            for name, read in wanted.items():
+                columns[name] = _spread(rows, integers(list(map(read, own))))
+        host = list(compress(args, (~calls).tolist()))
+        columns["shape"] = _spread(~calls, _text_codes([a.dims or a.dims_old for a in host], self._shapes))
+        columns["dtype"] = _spread(~calls, _text_codes([a.dtypes for a in host], self._dtypes))
+        columns["stream"][np.isin(columns["stream"], NO_STREAM)] = MISSING
+        columns["lane"] = self._lane_codes(whole, args, kind, columns["stream"])
+        return columns
 
-    def _lane_codes(self, complete: Sequence[Event], args: Sequence[Args], kind: Int64, stream: Int64) -> Int64:
+    def _lane_codes(self, whole: Sequence[Event], args: Sequence[Args], kind: Int64, stream: Int64) -> Int64:
         """Lane of every row; fills ``stream`` of device rows that name it only by their track.
 
         A sync row is on the stream of its args: since 2026 its track is moved aside.
         """
-        lanes = self._lanes
-        codes: list[int] = []
-        for at, on_device in enumerate(np.isin(kind, ON_DEVICE).tolist()):
-            event = complete[at]
-            key: tuple[bool, Scalar, Scalar] = (False, event.pid, event.tid)
-            if on_device:
-                own = args[at]
-                if stream[at] == MISSING and kind[at] != EventKind.SYNC and integer(own.stream) == MISSING:
-                    stream[at] = integer(event.tid)
-                device = integer(own.device)
-                key = (True, device if device != MISSING else integer(event.pid), int(stream[at]))
-            codes.append(lanes.setdefault(key, len(lanes)))
-        return np.array(codes, dtype=np.int64)
+        on_device = np.isin(kind, ON_DEVICE)
+        lanes = np.empty(len(whole), dtype=np.int64)
+        threads = list(compress(whole, (~on_device).tolist()))
+        lanes[~on_device] = self._lanes.of(list(map(_TRACK, threads)))
+        rows = np.flatnonzero(on_device)
+        own = list(compress(args, on_device.tolist()))
+        device = integers([a.device for a in own])
+        unstreamed = np.array([a.stream == MISSING for a in own], dtype=np.bool_) & (kind[rows] != EventKind.SYNC)
+        for at in np.flatnonzero(unstreamed).tolist():
+            stream[rows[at]] = integer(whole[rows[at]].tid)
+        for at in np.flatnonzero(device == MISSING).tolist():
+            device[at] = integer(whole[rows[at]].pid)
+        lanes[rows] = self._lanes.of([(None, *key) for key in zip(device.tolist(), stream[rows].tolist(), strict=True)])
+        return lanes
 
-    def _lane(self, is_device: bool, first: Scalar, second: Scalar) -> Lane:
-        if is_device:
-            device, stream = integer(first), integer(second)
-            label = f"stream {stream}" if stream != MISSING else f"device {device}"
-            return Lane(MISSING, True, label, device, stream)
-        pid, tid = str(first), str(second)
-        label = self._labels.get((pid, tid), "") or f"thread {tid}"
-        return Lane(MISSING, False, label, pid=pid, tid=tid)
+    def _lane(self, key: object) -> Lane:
+        match key:
+            case (None, int(device), int(stream)):
+                label = f"stream {stream}" if stream != MISSING else f"device {device}"
+                return Lane(MISSING, True, label, device, stream)
+            case (pid, tid):
+                track = (str(pid), str(tid))
+                return Lane(MISSING, False, self._labels.get(track, "") or f"thread {tid}", pid=track[0], tid=track[1])
+        raise AssertionError(key)
+
+
+def _spread(rows: Bool, values: Int64) -> Int64:
+    """A column with ``values`` at ``rows`` and nothing elsewhere."""
+    column = np.full(len(rows), MISSING, dtype=np.int64)
+    column[rows] = values
+    return column
+
+
+def _text_codes(values: Sequence[msgspec.Raw], table: _Codes) -> Int64:
+    return np.array([table[bytes(value)] if value else MISSING for value in values], dtype=np.int64)
 
 
 def _category_kind(category: Scalar) -> int:
@@ -205,11 +241,8 @@ def _category_kind(category: Scalar) -> int:
     return _SKIPPED if word in SKIPPED_CATEGORIES else int(KIND_OF_CATEGORY.get(word, EventKind.OTHER))
 
 
-def _codes(values: Sequence[msgspec.Raw], table: dict[bytes, int]) -> Int64:
-    return np.array([table.setdefault(bytes(v), len(table)) if v else MISSING for v in values], dtype=np.int64)
-
-
-def _canonical(text: bytes) -> str:
+def _canonical(text: object) -> str:
     """JSON text without spaces; a string that holds JSON is unwrapped."""
+    assert isinstance(text, bytes)
     value = msgspec.json.decode(text)
     return "".join(value.split()) if isinstance(value, str) else msgspec.json.encode(value).decode()

@@ -1,8 +1,8 @@
 """Cuts the ``traceEvents`` list of a Chrome trace into pieces at event boundaries, from a stream of blocks.
 
 A boundary is ``}`` - optional comma - ``{"key":``. Inside a well-formed JSON string quotes are escaped, so a boundary
-never lies in one; inside nested lists of objects it may, and then the piece before it does not decode and its unfinished
-end is carried over to the next piece (:mod:`parsers._chrome_events`).
+never lies in one; inside nested lists of objects it may, and then the piece before it does not decode and its
+unfinished end is carried over to the next piece (:mod:`parsers._chrome_events`).
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ PIECE_BYTES = 2 << 20
 HEAD_LIMIT_BYTES = 64 << 20
 _LIST_KEY = re.compile(rb'"traceEvents"\s*:\s*\[')
 _BARE_LIST = re.compile(rb"\s*(?:\xef\xbb\xbf)?\s*\[")
-_ENDS_EVENT = re.compile(rb"\}[\s,]*\Z")
 _BEGINS_EVENT = re.compile(rb'\{\s*"[^"\\]*"\s*:')
+_BETWEEN = b" \t\r\n,"
 _BLANK_LIMIT = 256
 
 
@@ -78,6 +78,7 @@ def last_boundary(buffer: bytes | bytearray) -> int:
     """Offset of the last ``{`` that begins an event after another one, 0 where there is none."""
     at = len(buffer)
     while (at := buffer.rfind(b"{", 0, at)) > 0:
-        if _BEGINS_EVENT.match(buffer, at) and _ENDS_EVENT.search(buffer, max(0, at - _BLANK_LIMIT), at):
+        before = buffer[max(0, at - _BLANK_LIMIT) : at].rstrip(_BETWEEN)
+        if before.endswith(b"}") and _BEGINS_EVENT.match(buffer, at):
             return at
     return 0

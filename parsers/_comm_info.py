@@ -6,7 +6,7 @@ import re
 
 import msgspec
 
-from parsers._chrome_events import Args
+from parsers._chrome_events import CommArgs
 from parsers._numbers import Scalar
 from parsers._rows import CommInfo
 from replay.trace import MISSING
@@ -14,7 +14,7 @@ from replay.trace import MISSING
 _NUMBER = re.compile(r"-?\d+")
 
 
-def comm_info(args: Args) -> CommInfo:
+def comm_info(args: CommArgs) -> CommInfo:
     """Metadata of one event that has a "Collective name"."""
     group = args.group_name if args.group_name is not None else args.group_id
     size = _int(args.group_size)
@@ -36,7 +36,7 @@ def comm_info(args: Args) -> CommInfo:
     )
 
 
-def _group_ranks(args: Args, size: int) -> tuple[int, ...]:
+def _group_ranks(args: CommArgs, size: int) -> tuple[int, ...]:
     listed = int_list(args.group_ranks)
     if listed:
         return listed

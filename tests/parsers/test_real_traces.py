@@ -105,10 +105,11 @@ def test_deepseek_dispatchers_by_name(kineto: Path) -> None:
 
 
 def test_cuda_sync_rows(kineto: Path) -> None:
-    """Two Stream Wait Events name the records they wait for."""
+    """Two Event Syncs wait for the record of correlation 1533 on stream 7."""
     trace = read_paths(kineto / "critical_path_cuda_event_sync_event_sync_trace.json.gz")
     assert kinds(trace)[K.SYNC] == 4
-    assert (trace.wait_on_record >= 0).any()
+    assert trace.wait_on_record[trace.wait_on_record >= 0].tolist() == [1533, 1533]
+    assert trace.wait_on_stream[trace.wait_on_record >= 0].tolist() == [7, 7]
 
 
 def test_cpu_rank_with_gloo(kineto: Path) -> None:
