@@ -151,17 +151,24 @@ def _queue(part: RankParts, ops: Numbered) -> EdgeList:
 
 
 def _collectives(ops: Numbered, split: Split) -> list[EdgeList]:
-    """Arrival to transfer of each member (with the peers' lateness as lag), and all arrivals to every transfer."""
+    """Arrival to transfer of each member (with the peers' lateness as lag), and all arrivals to every transfer.
+
+    Members of large collectives meet in one op, so that edges grow with the members and not with their square.
+    """
     transfer = np.flatnonzero(ops.kind == OpKind.TRANSFER)
     arrival = transfer - 1
     row = ops.comm[transfer]
     own = EdgeList.of(Rule.COLLECTIVE, arrival, transfer, lag_ns=split.lateness_ns[row])
-    members: dict[int, list[int]] = defaultdict(list)
-    for i in np.flatnonzero(split.rendezvous[row]):
-        members[int(ops.comms.match[row[i]])].append(int(i))
     arrives: dict[int, list[int]] = defaultdict(list)
     for member, match in enumerate(ops.comms.match[row]):
         arrives[int(match)].append(member)
-    pairs = [(j, i) for key, waiting in members.items() for i in waiting for j in arrives[key] if i != j]
-    at = np.array(pairs, np.int64).reshape(-1, 2)
-    return [own, EdgeList.of(Rule.COLLECTIVE, arrival[at[:, 0]], transfer[at[:, 1]])]
+    pairs: list[tuple[int, int]] = []
+    for i in map(int, np.flatnonzero(split.rendezvous[row])):
+        match = int(ops.comms.match[row[i]])
+        if match in ops.meeting:
+            pairs.append((ops.meeting[match], int(transfer[i])))
+        else:
+            pairs += [(int(arrival[j]), int(transfer[i])) for j in arrives[match] if j != i]
+    pairs += [(int(arrival[j]), op) for match, op in ops.meeting.items() for j in arrives[match]]
+    columns = np.array(pairs, np.int64).reshape(-1, 2)
+    return [own, EdgeList.of(Rule.COLLECTIVE, columns[:, 0], columns[:, 1])]

@@ -19,6 +19,7 @@ from replay.graph.waits import CallCosts, QueueWaits, queue_waits
 from replay.trace import Trace
 
 HOST_WORK = "host"  # name of host ops between calls
+_PAIRWISE_MEMBERS = 8  # larger collectives meet in one op instead of an edge for every pair of members
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +81,7 @@ class Numbered:
     last: dict[int, int] = field(default_factory=dict)  # device event → op that ends it
     call_op: dict[int, int] = field(default_factory=dict)
     after_call: dict[int, int] = field(default_factory=dict)
+    meeting: dict[int, int] = field(default_factory=dict)  # match of a large collective → op where its members meet
 
     def __len__(self) -> int:
         return len(self.duration_ns)
@@ -92,7 +94,9 @@ def number(
     begin = min(part.step.begin_ns + offsets[part.step.rank] for part in parts)
     columns = _Columns()
     row_of = {int(event): i for i, event in enumerate(matched.event)}
-    maps: dict[str, dict[int, int]] = {key: {} for key in ("host_base", "first", "last", "call_op", "after_call")}
+    maps: dict[str, dict[int, int]] = {
+        key: {} for key in ("host_base", "first", "last", "call_op", "after_call", "meeting")
+    }
     end = 0
     for part in parts:
         shift = offsets[part.step.rank] - begin
@@ -106,6 +110,12 @@ def number(
         maps["last"] |= {event: base + op for event, op in part.device.last.items()}
         columns.add_device(part, shift, (row_of, split))
         end = max(end, part.step.host_end_ns + shift, int(part.device.end_ns.max(initial=part.step.begin_ns)) + shift)
+    for match, members in _large(matched, split).items():
+        maps["meeting"][match] = columns.add_meeting(
+            int(trace.rank[matched.event[members[0]]]),
+            int(trace.lane[matched.event[members[0]]]),
+            int(matched.start_ns[members].max()) - begin,
+        )
     comms = CommTable(
         trace.collectives.kind[trace.comm[matched.event]],
         trace.collectives.group[trace.comm[matched.event]],
@@ -144,7 +154,16 @@ def _numbered(
         last=maps["last"],
         call_op=maps["call_op"],
         after_call=maps["after_call"],
+        meeting=maps["meeting"],
     )
+
+
+def _large(matched: Matched, split: Split) -> dict[int, Int64]:
+    """Rows of the collectives whose members are so many that an edge for every pair would be too much."""
+    rows = np.flatnonzero(split.rendezvous)
+    order = rows[np.argsort(matched.match[rows], kind="stable")]
+    keys, begin, count = np.unique(matched.match[order], return_index=True, return_counts=True)
+    return {int(key): order[b : b + n] for key, b, n in zip(keys, begin, count, strict=True) if n > _PAIRWISE_MEMBERS}
 
 
 class _Columns:
@@ -201,6 +220,14 @@ class _Columns:
         ready = np.zeros(len(start), np.int64)
         times = (start, end, end - start)
         self._add(part.step.rank, rows, device.event, device.kind, times, ready, device.lane.astype(np.int64))
+
+    def add_meeting(self, rank: int, lane: int, time_ns: int) -> int:
+        """Append the zero-length op at which all members of a collective have arrived; returns its index."""
+        row = {"start": time_ns, "end": time_ns, "duration": 0, "ready": 0, "lane": lane, "rank": rank}
+        for name, value in (row | {"kind": int(OpKind.MARK), "event": -1, "comm": -1}).items():
+            self._parts.setdefault(name, []).append(np.array([value], np.int64))
+        self.size += 1
+        return self.size - 1
 
     def column(self, name: str) -> Int64:
         """All rows of one column."""

@@ -147,3 +147,13 @@ def test_gloo_ranks_without_a_device_are_replayed_on_their_threads(tmp_path: Pat
     assert simulate(graph).step_ns == 350_000
     doubled = graph.duration_ns * (1 + (graph.kind == OpKind.COMPUTE))
     assert simulate(graph.with_durations(doubled)).step_ns == 650_000
+
+
+def test_many_members_meet_in_one_op(tmp_path: Path) -> None:
+    """Twelve ranks: an edge to and from the meeting instead of 132 between pairs, and the same times as pairwise."""
+    graph = graph_of(tmp_path, *(rank(100 + 5 * r, 200) for r in range(12)))
+    between = graph.edges.rule == Rule.COLLECTIVE
+    assert between.sum() == 12 + 12 + 12
+    assert simulate(graph).step_ns == graph.measured_step_ns
+    transfers = graph.kind == OpKind.TRANSFER
+    assert set(graph.duration_ns[transfers]) == {200_000 - 155_000}
