@@ -7,17 +7,32 @@ unknown; keys that are not known here are left alone, so that newer files can be
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
-import orjson
+import msgspec
 
 from replay.core.errors import TraceError
 from replay.layout import Layout
 from replay.model import ModelSpec
 
 FILE_NAME = "run.json"
+
+# Every size of a Layout, each optional: a partial statement, not a layout yet.
+_StatedLayout = msgspec.defstruct(
+    "Layout", [(name, hint | None, None) for name, hint in get_type_hints(Layout).items()]
+)
+
+
+class _Timed(msgspec.Struct):
+    values: tuple[float, ...] = ()
+
+
+class _Document(msgspec.Struct):
+    layout: dict[str, Any] = {}
+    model: ModelSpec = msgspec.field(default_factory=ModelSpec)
+    profiled_step_ms: _Timed = msgspec.field(default_factory=_Timed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,27 +55,11 @@ def find(sources: Sequence[Path]) -> RunDescription:
 
 
 def read(path: Path) -> RunDescription:
-    """Parse ``run.json``. Raises :class:`TraceError` where it is not JSON or its objects are not objects."""
+    """Parse ``run.json``. Raises :class:`TraceError` naming the field where a value is of the wrong kind."""
     try:
-        document = orjson.loads(path.read_bytes())
-    except orjson.JSONDecodeError as error:
-        raise TraceError(f"{path.name}: not JSON ({error}); mend it or move it away from the traces") from None
-    if not isinstance(document, dict):
-        raise TraceError(f"{path.name}: must be an object that holds `layout` and `model`")
-    layout, model, timed = (_object(document, key, path) for key in ("layout", "model", "profiled_step_ms"))
-    return RunDescription(
-        _known(layout, Layout), ModelSpec(**_known(model, ModelSpec)), tuple(timed.get("values", ())), path.name
-    )
-
-
-def _object(document: Mapping[str, Any], key: str, path: Path) -> Mapping[str, Any]:
-    value = document.get(key, {})
-    if not isinstance(value, dict):
-        raise TraceError(f"{path.name}: `{key}` must be an object, got {type(value).__name__}")
-    return value
-
-
-def _known(values: Mapping[str, Any], kind: type[Layout] | type[ModelSpec]) -> dict[str, Any]:
-    """Items that the type has a field for, unless null."""
-    names = {f.name for f in fields(kind)}
-    return {key: value for key, value in values.items() if key in names and value is not None}
+        document = msgspec.json.decode(path.read_bytes(), type=_Document)
+        stated = msgspec.convert(document.layout, _StatedLayout)
+    except msgspec.DecodeError as error:
+        raise TraceError(f"{path.name}: {error}; mend it or move it away from the traces") from None
+    layout = {key: value for key, value in msgspec.structs.asdict(stated).items() if value is not None}
+    return RunDescription(layout, document.model, document.profiled_step_ms.values, path.name)

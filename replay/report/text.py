@@ -20,6 +20,8 @@ from replay.report.definitions import DEFINITIONS
 from replay.report.result import ChangeRow, CollectiveRow, HealthFacts, Inspection, Measured, RunResult
 
 TOP_CHANGES = 10
+MANY_KEYS = 9  # from here on keys with one reason are counted, not listed
+LARGE = 1e7  # from here on numbers are written with an exponent
 TOP_SENSITIVITIES = 3
 
 Section = Callable[[RunResult], Iterable[RenderableType]]
@@ -63,13 +65,13 @@ def _pct(value: float | int | None) -> str:
     return "-" if value is None else f"{value:.2f} %"
 
 
-def _bytes(value: int | None) -> str:
+def _bytes(value: float | int | None) -> str:
     if value is None:
         return "-"
     for power, prefix in ((12, "T"), (9, "G"), (6, "M"), (3, "k")):
         if value >= 10**power:
             return f"{value / 10**power:,.2f} {prefix}B"
-    return f"{value} B"
+    return f"{value:.0f} B"
 
 
 def _heading(text: str) -> Text:
@@ -122,7 +124,7 @@ def _layouts(result: Measured) -> Iterable[RenderableType]:
     for key, reason in result.layout.evidence.items():
         reasons.setdefault(reason, []).append(key)
     for reason, keys in reasons.items():
-        yield Text(f"  {', '.join(keys)}: {reason}")
+        yield Text(f"  {', '.join(keys) if len(keys) < MANY_KEYS else f'{len(keys)} keys'}: {reason}")
 
 
 def _known(value: int | str | None) -> str:
@@ -160,17 +162,24 @@ def _changes(result: RunResult) -> Iterable[RenderableType]:
 
 
 def _change(change: ChangeRow) -> Text:
+    """Name and grade; quantities, and where they move the ones after; the formula."""
     keys = dict.fromkeys((*change.before, *change.after))
-    values = (
-        f"{key.replace('_', ' ')} {_number(change.before.get(key))} -> {_number(change.after.get(key))}" for key in keys
-    )
-    return Text(f"  {_short(change.name)} [{change.grade}]: {', '.join(values)}; {change.formula}")
+    moved = ", ".join(_moved(key, change.before.get(key), change.after.get(key)) for key in keys)
+    return Text(f"  {_short(change.name, 80)} [{change.grade}]: {moved}\n    {change.formula}")
+
+
+def _moved(key: str, before: float | int | None, after: float | int | None) -> str:
+    show = _bytes if "nbytes" in key else _number
+    words = key.replace("_", " ")
+    return f"{words} {show(before)}" if before == after else f"{words} {show(before)} -> {show(after)}"
 
 
 def _number(value: float | int | None) -> str:
-    return (
-        "-" if value is None else f"{value:,.4g}" if isinstance(value, float) and abs(value) < 1e4 else f"{value:,.0f}"
-    )
+    if value is None:
+        return "-"
+    if abs(value) >= LARGE:
+        return f"{value:.4g}"
+    return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.4g}"
 
 
 def _short(name: str, limit: int = 48) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from replay.graph.types import Graph
 from replay.layout import Layout
@@ -32,4 +33,5 @@ class Prediction:
     lift: Lift | None = None
     changes: tuple[ChangeRow, ...] = ()
     warnings: tuple[str, ...] = ()
+    evidence: Mapping[str, str] = field(default_factory=dict)  # how the program's structure was found
     forced: bool = False

@@ -108,7 +108,8 @@ def _moves_ops(asked: Asked) -> bool:
     if any(getattr(asked.source, key) != getattr(asked.target, key) for key in RELAID):
         return True
     complete = len(asked.baseline.trace.ranks) == asked.source.world_size > 1
-    return complete and asked.source.ep != asked.target.ep and int(asked.labels.microbatch.max(initial=-1)) >= 0
+    experts = asked.source.ep != asked.target.ep or bool(asked.question.experts)
+    return complete and experts and int(asked.labels.microbatch.max(initial=-1)) >= 0
 
 
 def _in_place(asked: Asked) -> Prediction:
@@ -176,5 +177,6 @@ def _completed(asked: Asked, prediction: Prediction, origin: Int64) -> Predictio
         parts=tuple(parts),
         target=asked.target,
         changes=rows,
-        warnings=(*asked.retiming.warnings, *prediction.warnings, *asked.labels.evidence),
+        warnings=(*asked.retiming.warnings, *prediction.warnings),
+        evidence={"structure": "; ".join(asked.labels.evidence)},
     )

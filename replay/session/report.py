@@ -59,7 +59,10 @@ def run_result(
     result = replace(
         result,
         layout=LayoutFacts(
-            source.layout.to_json(), target.to_json(), held_fixed(source.layout, target), source.evidence
+            source.layout.to_json(),
+            target.to_json(),
+            held_fixed(source.layout, target),
+            {**source.evidence, **prediction.evidence},
         ),
         lifted_step_ms=ns_to_ms(lift.step_ns) if lift else None,
         lift_error_pct=lift.error_pct if lift else None,

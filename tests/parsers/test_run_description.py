@@ -46,7 +46,7 @@ def test_without_one_nothing_is_known(tmp_path: Path) -> None:
     assert find([tmp_path]).file == ""
 
 
-@pytest.mark.parametrize("text", ["", "[1]", '{"layout": 3}', "{"])
+@pytest.mark.parametrize("text", ["", "[1]", '{"layout": 3}', '{"layout": {"tp": "2"}}', "{"])
 def test_a_damaged_one_is_an_error_that_names_it(text: str, tmp_path: Path) -> None:
     """It is not silently left out: the layout would be another one."""
     (tmp_path / "run.json").write_text(text, encoding="utf-8")

@@ -1,0 +1,60 @@
+"""What is uncertain about durations moves the prediction as far as it may, and no further."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from replay.core.evidence import Grade
+from replay.graph.types import Graph, OpKind
+from replay.program.retiming import Retiming
+from replay.session.brackets import retiming_part, transfer_part
+from replay.trace import CollectiveKind
+from tests.synthetic import Comm, Op, graph_of
+
+
+def one_op_halved(low: float, high: float, grade: Grade) -> Retiming:
+    """An op that takes half its time, within a bracket."""
+    columns = [np.array([value]) for value in (0.5, low, high)]
+    return Retiming(*columns, np.array([grade], np.int8), np.zeros(1, np.int32), ("halved",))
+
+
+def test_bracket_and_grade_widen_a_retimed_duration() -> None:
+    """100 -> 50 in [40, 60], scaled: 20 % of the change of 50 is 10, so 30 to 70 around 50."""
+    target = graph_of([Op("gemm", 50)])
+    part = retiming_part(target, one_op_halved(0.4, 0.6, Grade.SCALED), np.zeros(1, np.int64))
+    assert (part.low, part.high) == (pytest.approx(0.4), pytest.approx(0.4))
+
+
+def test_an_unchanged_duration_has_no_width() -> None:
+    """Changing nothing changes nothing, whatever the grade."""
+    graph = graph_of([Op("gemm", 50)])
+    part = retiming_part(graph, Retiming.identity(graph), np.zeros(1, np.int64))
+    assert (part.low, part.high) == (0.0, 0.0)
+
+
+def compute_then_transfer(high: int) -> Graph:
+    """900 ns of compute, then a transfer of 100 ns that may have taken up to ``high``."""
+    ops = [Op("gemm", 900), Op("all_reduce", 100, [0], kind=OpKind.TRANSFER, comm=0)]
+    graph = graph_of(ops, comms=[Comm(CollectiveKind.ALL_REDUCE)])
+    bounds = {"transfer_low_ns": np.array([100]), "transfer_high_ns": np.array([high])}
+    return replace(graph, comms=replace(graph.comms, **bounds))
+
+
+def test_a_transfer_that_may_be_longer_moves_the_ratio() -> None:
+    """Without the compute: (100 + 40) / (1000 + 40) against 100 / 1000, 34.6 % more."""
+    source = compute_then_transfer(140)
+    target = graph_of([Op("all_reduce", 100)])
+    part = transfer_part(source, target, np.array([1]), 0.1)
+    assert part.low == 0.0
+    assert part.high == pytest.approx(140 / 1040 / 0.1 - 1)
+
+
+def test_a_bracket_end_that_contradicts_the_measurement_is_approached_only() -> None:
+    """740 ns would make 1000 ns 1640: 640 more is halved until the source moves by 5 % at most, to 40 more."""
+    source = compute_then_transfer(740)
+    target = graph_of([Op("all_reduce", 100)])
+    part = transfer_part(source, target, np.array([1]), 0.1)
+    assert part.high == pytest.approx(140 / 1040 / 0.1 - 1)
