@@ -70,7 +70,7 @@ class Baseline:
         lift_ns = predicted * abs(lifted.step_ns - self.step.step_ns) / self.step.step_ns
         widths = {"step-to-step spread": self._spread(target, predicted), "lift error": (lift_ns, lift_ns)}
         warnings: tuple[str, ...] = ()
-        if target.vpp > 1 and not self.program.counts:
+        if target.vpp > self.program.source.vpp == 1 and not self.program.counts:  # 1F1B never overlaps
             other_ns = self.measured_ns * self.synthesised(target, flip_overlap=True).step_ns / lifted.step_ns
             widths["exchange habit"] = _one_sided(other_ns - predicted)
             warnings = (_habit_note(overlapped=self.program.exchange.overlapped, other_ns=other_ns),)

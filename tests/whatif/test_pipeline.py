@@ -194,3 +194,13 @@ def _read(shared_data: Path, name: str) -> PipelineRecording:
 def test_schedules_are_found_by_name() -> None:
     """The names that ``--schedule`` takes."""
     assert {schedule(name).NAME for name in ("gpipe", "1f1b", "interleaved")} == {"gpipe", "1f1b", "interleaved"}
+
+
+def test_the_other_exchange_habit_counts_where_the_recording_cannot_show_it() -> None:
+    """1F1B never overlaps; an interleaved recording shows what it does."""
+    from_1f1b = run(recording_of(layout_of(4, 8), equal, lag_ms=3), PipelineQuestion(layout={"vpp": 2}))
+    from_interleaved = run(recorded(v=2), PipelineQuestion(layout={"vpp": 4}))
+    assert from_1f1b.prediction is not None
+    assert from_interleaved.prediction is not None
+    assert any("exchange habit" in basis for basis in from_1f1b.prediction.interval_basis)
+    assert not any("exchange habit" in basis for basis in from_interleaved.prediction.interval_basis)
