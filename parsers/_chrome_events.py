@@ -118,7 +118,7 @@ def events(stream: ChromeStream, losses: Losses) -> Iterator[list[Event]]:
         text = carry + piece
         carry = b""
         try:
-            batch = _decode_run(text)
+            batch = decode_run(text)
         except _UNDECODABLE:
             batch, carry, after = _salvage(text, losses)
             tail += [after] if after else []
@@ -130,7 +130,8 @@ def events(stream: ChromeStream, losses: Losses) -> Iterator[list[Event]]:
     stream.cut_short |= bool(carry.strip(_BETWEEN)) or not (tail or stream.is_list)
 
 
-def _decode_run(text: bytes) -> list[Event]:
+def decode_run(text: bytes) -> list[Event]:
+    """Events that follow each other, separated by commas. Raises ``msgspec.DecodeError`` where one is not valid."""
     run = b"[" + text.strip(_BETWEEN) + b"]"
     if _COMM_KEY in text:
         return list[Event](_FULL.decode(run))
@@ -183,7 +184,7 @@ def _decode_segment(segment: bytes, losses: Losses) -> list[Event] | None:
     """What stands between two boundaries, one event as a rule, repaired where that is needed and possible."""
     text = segment.strip(_BETWEEN)
     try:
-        return _decode_run(text)
+        return decode_run(text)
     except _UNDECODABLE:
         if not (text.startswith(b"{") and text.endswith(b"}")):
             return None
