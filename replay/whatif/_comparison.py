@@ -11,7 +11,6 @@ from replay.core.columns import Float64
 from replay.graph.types import Graph
 from replay.layout import Layout
 from replay.program.expert_side import ExpertSide, check_fits, experts_of, ranks_per_node, tokens_per_rank
-from replay.program.groups import coordinates
 from replay.program.retiming import RetimeContext
 from replay.program.types import Labels
 from replay.trace import Trace
@@ -32,8 +31,7 @@ class Comparison:
     old: ExpertSide
     new: ExpertSide
     tiers: Tiers | None
-    rank_load: Float64  # per op: load of its own rank (all ranks seen) or of the busiest, over the mean of maxima
-    layer_load: Float64  # per op: load of the busiest rank in its layer, over the mean of maxima
+    layer_load: Float64  # per op: load of the busiest rank in its layer, over the mean of these maxima
 
 
 def compare(
@@ -46,24 +44,13 @@ def compare(
     tokens, how = tokens_per_rank(context.trace, source, context.model)
     per_node = (context.profile and context.profile.get("devices_per_node")) or ASSUMED_DEVICES_PER_NODE
     old, new = (ExpertSide(experts, x.ep, ranks_per_node(x, int(per_node)), tokens) for x in (source, target))
-    ones = np.ones(len(graph))
-    if context.loads is None:
-        return Comparison(
-            graph, labels, context.trace, context.profile, old, new, Tiers.of(context.profile), ones, ones
-        ), how
-    loads = context.loads.capped(experts.topk)
-    slowest = loads.slowest(target.ep)
-    row = np.maximum(labels.layer, 0) % len(slowest)
-    layer_load = slowest[row] / slowest.mean()
-    rank_load = layer_load
-    if len(np.unique(graph.rank)) == target.world_size:
-        index = {rank: coordinates(target, rank, expert=True)["ep"] for rank in range(target.world_size)}
-        own = np.array([index[int(rank)] for rank in graph.rank])
-        rank_load = loads.of_ranks(target.ep)[row, own] / slowest.mean()
-    new = replace(new, load=float(slowest.mean()))
-    return Comparison(
-        graph, labels, context.trace, context.profile, old, new, Tiers.of(context.profile), rank_load, layer_load
-    ), how
+    layer_load = np.ones(len(graph))
+    if context.loads is not None:
+        slowest = context.loads.capped(experts.topk).slowest(target.ep)
+        layer_load = slowest[np.maximum(labels.layer, 0) % len(slowest)] / slowest.mean()
+        new = replace(new, load=float(slowest.mean()))
+    tiers = Tiers.of(context.profile)
+    return Comparison(graph, labels, context.trace, context.profile, old, new, tiers, layer_load), how
 
 
 def side_quantities(side: ExpertSide) -> dict[str, float]:
