@@ -21,7 +21,8 @@ from replay.program.assembly import Assembly, Piece, weakest
 from replay.program.blocks import BlockKey, Part
 from replay.program.choice import Choice, Chooser
 from replay.program.exchange import Action, overlaps, partner, steps
-from replay.program.groups import coordinates, rank_at
+from replay.program.expert_gradients import appears, cut_out, dense_sum, ratio
+from replay.program.groups import FAMILIES, coordinates, rank_at
 from replay.program.parameters import tail_scale
 from replay.program.templates import Program, Structure, coordinate_key, mean_duration, structure
 from replay.program.types import Phase
@@ -135,7 +136,9 @@ class _Builder:
                     self._host_wait(rank, posted)
                 posted = []
         for chunk in range(self._target.vpp):
-            self._put(rank, BlockKey(Part.GRAD_SYNC, chunk=chunk * self._target.pp + stage))
+            key = BlockKey(Part.GRAD_SYNC, chunk=chunk * self._target.pp + stage)
+            self._put(rank, key)
+            self._sum_experts(rank, key)
         self._put(rank, BlockKey(Part.TAIL))
 
     def _pass(self, rank: int, key: BlockKey) -> None:
@@ -232,6 +235,30 @@ class _Builder:
         for position, lag in self._structures[choice.blocks[0]].host_waits:
             for transfer in posted:
                 self._assembly.edge(transfer, base + position, lag, Rule.HOST_SYNC)
+
+    def _sum_experts(self, rank: int, key: BlockKey) -> None:
+        """Put down the sum of expert gradients that a smaller ep brings about."""
+        if self._program.labels.model.experts is None or not appears(self._program.layout, self._target):
+            return
+        choice = self._chooser.choose(key, rank)
+        dense = self._piece(rank, key, choice) if choice is not None else None
+        ends = dense_sum(self._program, dense.structure) if dense is not None else None
+        held = self._layers[key.chunk]
+        factor = ratio(self._program, self._target, len(held), (key.chunk == 0) + (key.chunk == len(self._layers) - 1))
+        if dense is None or ends is None or factor is None:
+            self._notes["expert gradients are summed in the target only, and their time is not included"] = None
+            return
+        self._notes["expert gradients are summed in the target only; estimated from the sum of dense gradients"] = None
+        shape = cut_out(dense.structure, ends)
+        duration = np.array([0, round(dense.duration_ns[ends[1]] * factor)], np.int64)
+        grade = np.full(2, Grade.ASSUMED, np.int8)
+        added = key._replace(ordinal=1)
+        base = self._assembly.put(rank, Piece(added, dense.origin, shape, duration, np.zeros(2, np.int64), grade, {}))
+        self._blocks.append((added, 2))
+        row = int(self._program.graph.comm[shape.ops[1]])
+        family = FAMILIES["edp"]
+        match = (family.name, self._assembly.members(rank, family), added)
+        self._assembly.join(match, rank, family, rule=Rule.COLLECTIVE, ops=(base, base + 1, row))
 
     def _join(self, rank: int, key: BlockKey, shape: Structure, base: int) -> None:
         """Make every communication op of a block a member of its collective in the target."""

@@ -143,7 +143,7 @@ def put_gradients(draft: Draft, c: Comparison, ops: ExpertOps, source: Layout, t
     if before == 1:
         draft.warn(
             f"expert gradients are summed over {after} ranks at ep {target.ep}; at ep {source.ep} each expert has one "
-            "copy, so the input has no such exchange and the prediction does not include it"
+            "copy, so the input has no such exchange"
         )
         return
     factor = gradient_ratio((c.old.local_experts, before), (c.new.local_experts, after))

@@ -9,7 +9,7 @@ from replay.core.evidence import Grade
 from replay.graph.types import Graph, OpKind
 from replay.program.retiming import Change
 from replay.program.templates import group_families
-from replay.program.types import Labels, Phase
+from replay.program.types import Labels, Phase, Role
 from replay.trace import CollectiveKind
 from replay.whatif._comparison import Comparison
 from replay.whatif._draft import Draft, quantities
@@ -22,7 +22,8 @@ def put_optimizer(draft: Draft, c: Comparison, labels: Labels) -> None:
     updates = (labels.phase == Phase.OPTIMIZER) & (c.graph.kind == OpKind.COMPUTE)
     if c.old.local_experts == c.new.local_experts or not updates.any():
         return
-    share = expert_share(c.graph, labels)[updates]
+    share = expert_share(c.graph, labels)
+    share = np.where(np.isnan(share), share_by_model(c.graph, labels), share)[updates]
     if np.isnan(share).any():
         draft.warn("the share of experts among the updated parameters is not known; the optimizer is kept as measured")
     share = np.nan_to_num(share)
@@ -31,7 +32,7 @@ def put_optimizer(draft: Draft, c: Comparison, labels: Labels) -> None:
         "optimizer",
         quantities(experts_per_rank=c.old.local_experts, share_of_experts=float(share.mean())),
         quantities(experts_per_rank=c.new.local_experts),
-        "measured x (1 + s (experts per rank(new) / (old) - 1)), s = share of expert gradients in bytes",
+        "measured x (1 + s (experts per rank(new) / (old) - 1)), s = expert parameters / all parameters of a rank",
         Grade.SCALED,
     )
     draft.put(updates, 1 + share * (ratio - 1), (min(ratio, 1.0), max(ratio, 1.0)), change)
@@ -60,4 +61,24 @@ def expert_share(graph: Graph, labels: Labels) -> Float64:
     experts = np.bincount(graph.rank[summed], nbytes * expert[summed], ranks)
     known = (experts > 0) & (experts < total)
     share = np.where(known, experts / np.where(known, total, 1), np.nan)
+    return np.asarray(share[graph.rank])
+
+
+def share_by_model(graph: Graph, labels: Labels) -> Float64:
+    """The same share from the model's sizes; NaN where they are not known.
+
+    A rank holds layers · 3·h·f·E/ep expert parameters, layers · 4·h² dense ones, and V·h where it has the embedding or
+    the head.
+    """
+    model, layout = labels.model, labels.layout
+    if not (model.hidden and model.moe_ffn and model.experts):
+        return np.full(len(graph), np.nan)
+    share = np.full(int(graph.rank.max(initial=0)) + 1, np.nan)
+    for rank in np.unique(graph.rank).tolist():
+        own = graph.rank == rank
+        layers = len(np.unique(labels.layer[own & (labels.layer >= 0)]))
+        ends = sum(bool((labels.role[own] == role).any()) for role in (Role.EMBEDDING, Role.HEAD))
+        expert = layers * 3 * model.hidden * model.moe_ffn * model.experts / layout.ep
+        total = expert + layers * 4 * model.hidden**2 + ends * (model.vocab or 0) * model.hidden
+        share[rank] = expert / total if layers else np.nan
     return np.asarray(share[graph.rank])
