@@ -73,6 +73,7 @@ def host_ops(trace: Trace, launches: Launches, step: RankStep, timing: dict[int,
         cuts = sorted({h.released_ns for h in handovers if h.source == thread.lane})
         acts = np.sort(np.concatenate((step.calls, step.host_comm, step.host_compute)))
         calls = _top_level(trace, acts[trace.lane[acts] == thread.lane])
+        waits = [wait for wait in waits if not _inside(trace, calls, wait)]
         _Tiling(ops, thread, timing, trace).run(calls, waits, cuts, ends, pending)
     for handover, op in pending:
         source = ends.get((handover.source, handover.released_ns))
@@ -98,7 +99,7 @@ def _activities(trace: Trace, launches: Launches, step: RankStep) -> tuple[Activ
 
 def _busy_leaves(trace: Trace, rows: Int64, start: Int64, end: Int64, boundary: Int64) -> Int64:
     """Starts of boundary intervals that are exactly an operator or a call without children."""
-    working = trace.kind[rows] != EventKind.ANNOTATION
+    working = (trace.kind[rows] != EventKind.ANNOTATION) | (trace.comm[rows] >= 0)
     at = np.searchsorted(boundary, start[working])
     leaf = np.searchsorted(boundary, end[working]) == at + 1
     return np.unique(start[working][leaf])
@@ -111,6 +112,12 @@ def _top_level(trace: Trace, calls: Int64) -> Int64:
     reach = np.maximum.accumulate(trace.end_ns[calls])
     keep = np.append(True, trace.start_ns[calls][1:] >= reach[:-1])
     return np.asarray(calls[keep])
+
+
+def _inside(trace: Trace, calls: Int64, wait: Handover | Spin) -> bool:
+    """True for silence within a call or collective: that time is the call's."""
+    at = int(np.searchsorted(trace.start_ns[calls], wait.from_ns, side="right")) - 1
+    return at >= 0 and bool(trace.end_ns[calls[at]] > wait.from_ns)
 
 
 class _Tiling:

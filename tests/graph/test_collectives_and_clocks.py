@@ -157,3 +157,11 @@ def test_many_members_meet_in_one_op(tmp_path: Path) -> None:
     assert simulate(graph).step_ns == graph.measured_step_ns
     transfers = graph.kind == OpKind.TRANSFER
     assert set(graph.duration_ns[transfers]) == {200_000 - 155_000}
+
+
+def test_silence_inside_a_collective_is_not_a_hand_over(tmp_path: Path) -> None:
+    """Two Gloo threads: the second's collective outlasts the first's by 60 µs without waiting for it to end."""
+    gloo = {"ph": "X", "cat": "user_annotation", "name": "gloo:all_reduce", "pid": 1}
+    events = [step(300), {**gloo, "tid": 11, "ts": 20, "dur": 170}, {**gloo, "tid": 12, "ts": 30, "dur": 220}]
+    graph = graph_of(tmp_path, events, world=2)
+    assert simulate(graph).step_ns == 300_000
