@@ -17,7 +17,7 @@ def check(p: int, m: int, v: int, g: int) -> None:
     if v < 1:
         raise LayoutError(f"schedule interleaved needs at least one chunk a rank, got {v}")
     if p < 2:
-        raise LayoutError(f"schedule interleaved needs at least 2 pipeline ranks, got {p}")
+        raise LayoutError(f"schedule interleaved needs at least 2 pipeline ranks, got {p}; use vpp 1")
     if not p <= g <= m:
         raise LayoutError(
             f"schedule interleaved needs micro-batch groups between the {p} pipeline ranks and the {m} micro-batches, "

@@ -64,8 +64,8 @@ def target_layout(source: Layout, asked: Mapping[str, int | str]) -> tuple[Layou
             )
     if "gbs" in changed and source.mbs is None:
         raise RefusedError("--gbs needs the micro-batch size, which the recording does not tell; add --from mbs=N")
-    sizes: dict[str, Any] = {key: asked[key] for key in changed}
-    target = source.change(**sizes)
+    sizes: dict[str, Any] = {key: value for key, value in asked.items() if key in ANSWERABLE}
+    target = source.change(**sizes) if changed else source
     if source.gbs is None and target.dp != source.dp:
         target = replace(target, microbatches=_microbatches(source, target))
     if target.vpp > 1 and target.group_size is None:

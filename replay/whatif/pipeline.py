@@ -20,12 +20,12 @@ from replay.program.pipeline_program import PipelineProgram, lift
 from replay.program.recorded_steps import RecordedStep
 from replay.recording import PipelineRecording
 from replay.whatif._pipeline_baseline import INTERVAL_PCT, Baseline, Prediction, Simulated, prediction, simulated
+from replay.whatif._pipeline_gate import error_pct, gate
 from replay.whatif._pipeline_layout import source_layout, target_layout
 from replay.whatif.stragglers import Stragglers, ideal_workers
 
 OPTION = "--vpp"
 LEVEL = "pipeline"
-GATE_PCT = 5.0  # R6
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +81,7 @@ def run(recording: PipelineRecording, question: PipelineQuestion) -> PipelineAns
     base = Baseline(program, step, _anchor_ns(step, question), question.layers or recording.layers, templates)
     replayed = simulated(program.replay(step))
     lifted = base.synthesised(source) if changed else None
-    errors = {"replay": _error_pct(replayed, step), **({"lift": _error_pct(lifted, step)} if lifted else {})}
-    forced = bool(changed or question.stragglers) and _gate(errors, force=question.force)
+    forced = bool(changed or question.stragglers) and gate(replayed, lifted, force=question.force)
     stragglers = ideal_workers(program) if question.stragglers else None
     answer = base.predict(target, lifted) if lifted else _ideal(base, stragglers) if stragglers else None
     return PipelineAnswer(
@@ -95,9 +94,9 @@ def run(recording: PipelineRecording, question: PipelineQuestion) -> PipelineAns
         measured_step_ns=base.measured_ns,
         measured_spread_pct=_spread_pct(program),
         replayed=replayed,
-        replay_error_pct=errors["replay"],
+        replay_error_pct=error_pct(replayed, step.step_ns),
         lifted=lifted,
-        lift_error_pct=errors.get("lift"),
+        lift_error_pct=error_pct(lifted, step.step_ns) if lifted else None,
         prediction=answer,
         chunk_costs=templates.passes.chunks,
         stragglers=stragglers,
@@ -109,23 +108,6 @@ def run(recording: PipelineRecording, question: PipelineQuestion) -> PipelineAns
 def _anchor_ns(step: RecordedStep, question: PipelineQuestion) -> int:
     given = question.measured_step_ms
     return step.step_ns if given is None else round(given * NS_PER_MS)
-
-
-def _error_pct(result: Simulated, step: RecordedStep) -> float:
-    return percent(abs(result.step_ns - step.step_ns), step.step_ns)
-
-
-def _gate(errors: Mapping[str, float], *, force: bool) -> bool:
-    """True when the baseline is off by more than the gate and the user insists (R6)."""
-    kind, worst = max(errors.items(), key=lambda item: item[1])
-    if worst <= GATE_PCT:
-        return False
-    if not force:
-        raise RefusedError(
-            f"the {kind} of the measured step is off by {worst:.1f} % (limit {GATE_PCT:g} %), so nothing is predicted; "
-            "see which passes differ in the exported timeline, or insist with --force"
-        )
-    return True
 
 
 def _ideal(base: Baseline, found: Stragglers) -> Prediction:

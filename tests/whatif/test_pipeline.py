@@ -116,6 +116,12 @@ def test_a_schedule_that_does_not_fit_is_refused_with_its_numbers() -> None:
         run(recorded(m=6), PipelineQuestion(layout={"vpp": 2}))
 
 
+def test_a_schedule_that_contradicts_the_chunks_is_refused() -> None:
+    """Even when it is the source's own."""
+    with pytest.raises(LayoutError, match="schedule 1f1b has one chunk a rank, but vpp is 2"):
+        run(recorded(), PipelineQuestion(layout={"vpp": 2, "schedule": "1f1b"}))
+
+
 def test_a_step_that_was_not_recorded_is_named() -> None:
     """Steps 0 to 3 were."""
     with pytest.raises(TraceError, match="step 9 is not among"):
@@ -127,7 +133,7 @@ def test_a_baseline_that_is_off_is_refused_unless_forced() -> None:
     recording = recorded()
     late = (recording.stage == 0) & (recording.microbatch == 7) & (recording.kind == 1)
     broken = replace(recording, start_ns=recording.start_ns + np.where(late, 165 * MS, 0))
-    with pytest.raises(RefusedError, match=r"off by 33\.3 %"):
+    with pytest.raises(RefusedError, match=r"by 33\.3 %.*in start: rank 0, passes: backward 7 -165"):
         run(broken, PipelineQuestion(layout={"vpp": 2}))
     assert run(broken, PipelineQuestion(layout={"vpp": 2}, force=True)).forced
     assert run(broken, PipelineQuestion()).replay_error_pct == pytest.approx(100 / 3)
