@@ -109,19 +109,24 @@ def combine_nbytes(experts: Experts) -> float | None:
     return None if experts.hidden is None else float(experts.hidden * BF16_NBYTES)
 
 
-def tokens_per_rank(trace: Trace, layout: Layout, model: ModelSpec) -> tuple[float | None, str]:
-    """Tokens of a rank and micro-batch, and how they are known.
+def tokens_per_rank(trace: Trace, layout: Layout, model: ModelSpec) -> tuple[float | None, tuple[str, ...]]:
+    """Tokens of a rank and micro-batch, and what was assumed for them, one sentence each.
 
     Sequence · micro-batch / (cp · tp), where sequence parallelism is assumed with tp. The sequence is the layout's, the
     model's, or a size spelled in the trace's or the file's name (``…_seqlen4096``).
     """
-    seq, how = layout.seq or model.seq, "sequence length given"
+    seq, assumed = layout.seq or model.seq, []
     if seq is None:
         spelled = [trace.metadata.get("trace_name", ""), *(PurePath(name).name for name in trace.files)]
         found = next((match for match in map(_SEQ_WORD.search, spelled) if match), None)
         if found is None:
-            return None, "tokens per rank not known: give --from seq=…,mbs=…"
-        seq, how = int(found.group(1)), f"sequence length from the trace's name ({found.group(0)})"
+            return None, (
+                "the tokens per rank are not known, so expert GEMMs scale by FLOPs alone: give --from seq=…,mbs=…",
+            )
+        seq = int(found.group(1))
+        assumed.append(f"the sequence length is taken from the trace's name ({found.group(0)})")
     if layout.mbs is None:
-        how += ", one sequence a micro-batch assumed"
-    return seq * (layout.mbs or 1) / (layout.cp * layout.tp), how
+        assumed.append("one sequence per micro-batch is assumed")
+    if layout.tp > 1:
+        assumed.append("sequence parallelism is assumed beside tensor parallelism")
+    return seq * (layout.mbs or 1) / (layout.cp * layout.tp), tuple(assumed)

@@ -36,12 +36,12 @@ class Comparison:
 
 def compare(
     graph: Graph, labels: Labels, source: Layout, target: Layout, context: RetimeContext
-) -> tuple[Comparison, str]:
-    """Both sides in numbers, and how the tokens are known."""
+) -> tuple[Comparison, tuple[str, ...]]:
+    """Both sides in numbers, and what was assumed for them."""
     experts = experts_of(context.model)
     for layout in (source, target):
         check_fits(experts, layout)
-    tokens, how = tokens_per_rank(context.trace, source, context.model)
+    tokens, assumed = tokens_per_rank(context.trace, source, context.model)
     per_node = (context.profile and context.profile.get("devices_per_node")) or ASSUMED_DEVICES_PER_NODE
     old, new = (ExpertSide(experts, x.ep, ranks_per_node(x, int(per_node)), tokens) for x in (source, target))
     layer_load = np.ones(len(graph))
@@ -50,7 +50,7 @@ def compare(
         layer_load = slowest[np.maximum(labels.layer, 0) % len(slowest)] / slowest.mean()
         new = replace(new, load=float(slowest.mean()))
     tiers = Tiers.of(context.profile)
-    return Comparison(graph, labels, context.trace, context.profile, old, new, tiers, layer_load), how
+    return Comparison(graph, labels, context.trace, context.profile, old, new, tiers, layer_load), assumed
 
 
 def side_quantities(side: ExpertSide) -> dict[str, float]:

@@ -36,12 +36,13 @@ def retime(graph: Graph, labels: Labels, source: Layout, target: Layout, context
             f"the step was measured with ep 1, so it holds no expert exchange from which ep {target.ep} could be "
             "derived: give a measurement with ep 2 or more, or say with --from ep=N what it was measured with"
         )
-    compared, how = compare(graph, labels, source, target, context)
+    compared, assumed = compare(graph, labels, source, target, context)
     launch_ns = origins(graph, context.trace).time_ns
     ops = expert_ops(graph, labels, source, launch_ns, compared.old.local_experts)
     _check_answerable(ops)
     draft = Draft(graph)
-    draft.warn(how)
+    for sentence in assumed:
+        draft.warn(sentence)
     put_gemms(draft, compared, ops)
     put_deduplicated(draft, compared, ops)
     put_flat(draft, compared, ops)

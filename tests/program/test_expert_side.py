@@ -48,17 +48,21 @@ def test_tokens_are_split_over_context_and_sequence_parallel_ranks() -> None:
     assert tokens_per_rank(TRACE, layout, MODEL)[0] == 2048
 
 
+def test_what_is_given_is_no_assumption() -> None:
+    assert tokens_per_rank(TRACE, Layout(seq=4096, mbs=1), MODEL) == (4096, ())
+
+
 def test_tokens_from_the_size_in_a_trace_name() -> None:
     named = replace(TRACE, metadata={"trace_name": "ep64 hidden7168 seqlen4096"})
-    tokens, how = tokens_per_rank(named, Layout(), MODEL)
+    tokens, assumed = tokens_per_rank(named, Layout(), MODEL)
     assert tokens == 4096
-    assert "seqlen4096" in how
+    assert "seqlen4096" in assumed[0]
 
 
 def test_unknown_tokens_are_asked_for() -> None:
-    tokens, how = tokens_per_rank(TRACE, Layout(), MODEL)
+    tokens, assumed = tokens_per_rank(TRACE, Layout(), MODEL)
     assert tokens is None
-    assert "give --from seq=" in how
+    assert "give --from seq=" in assumed[0]
 
 
 def test_ranks_of_a_group_on_a_node() -> None:
