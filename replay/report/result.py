@@ -128,6 +128,7 @@ class Measured:
     residual_pct: float | None = None
     breakdown: Mapping[str, Numbers] = field(default_factory=dict)  # of the slowest rank
     breakdown_mean: Mapping[str, Numbers] = field(default_factory=dict)  # over the ranks in the input
+    breakdown_by_rank: Mapping[str, Numbers] = field(default_factory=dict)  # measured; rank → state → ms
     collectives: tuple[CollectiveRow, ...] = ()
     chunk_costs: tuple[ChunkCostRow, ...] = ()
     warnings: tuple[str, ...] = ()

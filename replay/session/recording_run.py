@@ -18,7 +18,7 @@ from replay.session.facts import health_facts, recording_facts
 from replay.session.graph_level import changes, edit
 from replay.session.interval import bias, interval, spread_range
 from replay.session.question import Facts, Question
-from replay.session.report import Outcome, slowest, with_outlook, with_prediction
+from replay.session.report import Outcome, by_rank, slowest, with_outlook, with_prediction
 from replay.session.source import held_fixed
 from replay.simulate.engine import simulate
 from replay.whatif._pipeline_baseline import Simulated
@@ -93,6 +93,7 @@ def _measured(recording: PipelineRecording, found: PipelineAnswer) -> Measured:
         start_error_p95_pct=error.p95_pct if error else None,
         breakdown={name: slowest(part) for name, part in parts.items()},
         breakdown_mean={name: part.mean_ms() for name, part in parts.items()},
+        breakdown_by_rank=by_rank(parts["measured"]),
         chunk_costs=tuple(
             ChunkCostRow(c.stage, c.chunk, c.phase, ns_to_ms(c.mean_ns), ns_to_ms(c.spread_ns), c.count)
             for c in found.chunk_costs

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from replay.core.units import ns_to_ms
 from replay.graph.types import Graph
+from replay.layout import Layout
 from replay.report.breakdown import Breakdown, breakdown, evidence_share
 from replay.report.result import LayoutFacts, Measured, Numbers, RunResult, Sensitivity, extend
 from replay.report.statistics import collectives
@@ -18,6 +19,8 @@ from replay.session.question import Facts, Question
 from replay.session.source import Source, held_fixed
 from replay.simulate.timeline import Timeline
 from replay.whatif.sensitivity import sensitivities
+
+MS_PER_S = 1_000
 
 
 def measured_part(baseline: Baseline, source: Source) -> Measured:
@@ -40,6 +43,7 @@ def measured_part(baseline: Baseline, source: Source) -> Measured:
         residual_pct=baseline.residual_pct,
         breakdown={name: slowest(part) for name, part in parts.items()},
         breakdown_mean={name: part.mean_ms() for name, part in parts.items()},
+        breakdown_by_rank=by_rank(parts["measured"]),
         collectives=collectives(graph),
     )
 
@@ -51,9 +55,9 @@ def run_result(
     result = extend(RunResult, measured_part(baseline, source), question=question.options())
     if facts.measured_step_ms is not None:
         result = replace(result, measured_step_ms=facts.measured_step_ms, profiled_step_ms=result.measured_step_ms)
+    seq, anchor_ms = source.layout.seq or source.model.seq, result.measured_step_ms or 0.0
     if prediction is None:
-        return with_outlook(result, baseline.graph)
-    anchor_ms = result.measured_step_ms or 0.0
+        return with_outlook(replace(result, metrics=throughput(source.layout, seq, anchor_ms)), baseline.graph)
     parts = (*_baseline_parts(baseline, source), *prediction.parts)
     target, lift = prediction.target or source.layout, prediction.lift
     result = replace(
@@ -73,6 +77,7 @@ def run_result(
         forced=prediction.forced,
     )
     predicted_ms = anchor_ms * prediction.ratio
+    result = replace(result, metrics=throughput(target, seq, predicted_ms))
     basis = tuple(part.basis for part in parts)
     outcome = Outcome(prediction.graph, prediction.timeline, predicted_ms, interval(predicted_ms, parts), basis)
     return with_prediction(result, outcome)
@@ -126,6 +131,18 @@ def _baseline_parts(baseline: Baseline, source: Source) -> tuple[Part, ...]:
 def slowest(part: Breakdown) -> dict[str, float | int | None]:
     """Milliseconds by state of the slowest rank, and which rank that is."""
     return {"rank": part.slowest_rank, **part.of_rank_ms(part.slowest_rank)}
+
+
+def by_rank(part: Breakdown) -> dict[str, dict[str, float]]:
+    """Milliseconds by state of every rank."""
+    return {str(rank): part.of_rank_ms(rank) for rank in part.ranks}
+
+
+def throughput(layout: Layout, seq: int | None, step_ms: float) -> dict[str, float | int | None]:
+    """Tokens a second, tokens = global batch x sequence; ``None`` where either is not known."""
+    tokens = None if layout.gbs is None or seq is None else layout.gbs * seq / (step_ms / MS_PER_S)
+    per_device = None if tokens is None else tokens / layout.world_size
+    return {"tokens_per_s": tokens, "tokens_per_s_per_device": per_device, "mfu": None}
 
 
 def _times(numbers: Numbers, factor: float) -> Mapping[str, float | int | None]:
