@@ -63,7 +63,7 @@ SKIPPED_PHASES: dict[str, str] = {
 }
 
 MODULE_PREFIX = "nn.Module: "
-NO_STREAM = (-1, 4294967295)  # "no stream", as int32 and as uint32
+NO_STREAM = 4294967295  # -1 as uint32
 ON_DEVICE = (EventKind.KERNEL, EventKind.MEMCPY, EventKind.MEMSET, EventKind.SYNC, EventKind.DEVICE_ANNOTATION)
 _RUNTIME_CALL = re.compile(r"(?:cuda|cu|hip)[A-Z]")
 

@@ -132,7 +132,7 @@ def events(stream: ChromeStream, losses: Losses) -> Iterator[list[Event]]:
 
 def decode_run(text: bytes) -> list[Event]:
     """Events that follow each other, separated by commas. Raises ``msgspec.DecodeError`` where one is not valid."""
-    run = b"[" + text.strip(_BETWEEN) + b"]"
+    run = b"".join((b"[", text.strip(_BETWEEN), b"]"))
     if _COMM_KEY in text:
         return list[Event](_FULL.decode(run))
     return _LEAN.decode(run)

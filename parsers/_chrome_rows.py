@@ -28,7 +28,8 @@ from replay.trace import MISSING, EventKind, Lane
 
 _NO_ARGS = Args()
 _SKIPPED, _PYTHON, _UNTOLD = -1, -2, -3  # pseudo kinds: left out, python function, no category
-_CALLS = (*ON_DEVICE, EventKind.RUNTIME, EventKind.OTHER)  # kinds that may name a correlation and a stream
+_ON_DEVICE = np.isin(np.array(EventKind), ON_DEVICE)  # by kind
+_CALLS = _ON_DEVICE | np.isin(np.array(EventKind), (EventKind.RUNTIME, EventKind.OTHER))  # may name a correlation
 _OPS = ("X", "B", "E")
 _PHASE, _CATEGORY, _NAME, _TRACK = (attrgetter("ph"), attrgetter("cat"), attrgetter("name"), attrgetter("pid", "tid"))
 _HOST_ARGS = {"sequence": attrgetter("sequence")}
@@ -172,8 +173,7 @@ class ChromeRows:
 
     def _columns(self, whole: Sequence[Event], args: Sequence[Args], kind: Int64) -> dict[str, Int64]:
         """Columns of a batch; args are read only from the kinds of events that have them."""
-        on_device = np.isin(kind, ON_DEVICE)
-        calls = np.isin(kind, _CALLS)
+        on_device, calls = _ON_DEVICE[kind], _CALLS[kind]
         columns = {"kind": kind, "name": self._names.of(list(map(_NAME, whole)))}
         columns["external_id"] = integers([a.external_id for a in args])
         if (columns["external_id"] == MISSING).any():  # spelt "external id" before PyTorch 1.12
@@ -186,7 +186,7 @@ class ChromeRows:
         host = list(compress(args, (~calls).tolist()))
         columns["shape"] = _spread(~calls, _text_codes([a.dims or a.dims_old for a in host], self._shapes))
         columns["dtype"] = _spread(~calls, _text_codes([a.dtypes for a in host], self._dtypes))
-        columns["stream"][np.isin(columns["stream"], NO_STREAM)] = MISSING
+        columns["stream"][columns["stream"] == NO_STREAM] = MISSING
         columns["lane"] = self._lane_codes(whole, args, kind, columns["stream"])
         return columns
 
@@ -195,7 +195,7 @@ class ChromeRows:
 
         A sync row is on the stream of its args: since 2026 its track is moved aside.
         """
-        on_device = np.isin(kind, ON_DEVICE)
+        on_device = _ON_DEVICE[kind]
         lanes = np.empty(len(whole), dtype=np.int64)
         threads = list(compress(whole, (~on_device).tolist()))
         lanes[~on_device] = self._lanes.of(list(map(_TRACK, threads)))

@@ -61,11 +61,12 @@ def find_collectives(table: CommTable) -> Found:
 
 
 def _device_rows(table: CommTable, ranges: dict[int, CommInfo]) -> list[_Row]:
-    kinds = [kind_of_kernel(name) for name in table.names]
-    by_name = np.array([*(kind is not None for kind in kinds), False])
+    is_kernel = table.kind == EventKind.KERNEL
+    kinds = {code: kind_of_kernel(table.names[code]) for code in np.unique(table.name[is_kernel]).tolist()}
+    by_name = np.array([kinds.get(code) is not None for code in range(len(table.names))], dtype=np.bool_)
     own = np.zeros(len(table.kind), dtype=np.bool_)
     own[list(table.comms)] = True
-    events = np.flatnonzero((table.kind == EventKind.KERNEL) & (own | by_name[table.name]))
+    events = np.flatnonzero(is_kernel & (own | by_name[table.name]))
     launches = table.launches_of(events)
     parents = np.full(len(events), MISSING, dtype=np.int64)
     launched = launches >= 0
@@ -74,7 +75,7 @@ def _device_rows(table: CommTable, ranges: dict[int, CommInfo]) -> list[_Row]:
     rows = []
     for event, launch, parent in zip(events.tolist(), launches.tolist(), parents.tolist(), strict=True):
         around = ranges.get(parent) or coalesced.get(launch)
-        rows.append(_describe(event, table.comms.get(event), around, kinds[table.name[event]]))
+        rows.append(_describe(event, table.comms.get(event), around, kinds[int(table.name[event])]))
     return rows
 
 

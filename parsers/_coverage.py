@@ -47,11 +47,13 @@ def coverage(table: CommTable) -> Health:
 def unrecognised_communication(table: CommTable, comm: Int32) -> tuple[str, ...]:
     """A warning with names and time share where kernels look like communication but are not known as such."""
     kernels = table.kind == EventKind.KERNEL
-    suspect: Bool = np.array([*map(looks_like_communication, table.names), False])[table.name] & kernels & (comm < 0)
-    if not suspect.any():
+    compute = np.unique(table.name[kernels & (comm < 0)]).tolist()
+    suspects = [code for code in compute if looks_like_communication(table.names[code])]
+    suspect: Bool = np.isin(table.name, suspects) & kernels & (comm < 0)
+    if not suspects:
         return ()
     share = percent(int(table.dur_ns[suspect].sum()), int(table.dur_ns[kernels].sum()))
-    names = [table.names[code][:_SHOWN_CHARS] for code in np.unique(table.name[suspect])]
+    names = [table.names[code][:_SHOWN_CHARS] for code in suspects]
     shown = ", ".join(names[:_SHOWN]) + (", …" if len(names) > _SHOWN else "")
     warning = (
         f"{int(suspect.sum())} kernels look like communication but are not recognised and count as compute "

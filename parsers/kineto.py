@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from parsers._archive import BLOCK_BYTES
 from parsers._chrome_events import Losses, events
 from parsers._chrome_header import read_header
 from parsers._chrome_rows import ChromeRows
@@ -32,15 +31,9 @@ def sniff(head: bytes, path: Path) -> bool:
     return bool(_SNIFF.search(head))
 
 
-def read(
-    files: Sequence[SourceFile],
-    options: ReadOptions,
-    *,
-    piece_bytes: int = PIECE_BYTES,
-    block_bytes: int = BLOCK_BYTES,
-) -> Trace:
+def read(files: Sequence[SourceFile], options: ReadOptions, *, piece_bytes: int = PIECE_BYTES) -> Trace:
     """All files as one trace; raises :class:`TraceError` where a file holds no event with a time and a duration."""
-    streams = (ChromeStream(file.blocks(block_bytes), file.name, piece_bytes) for file in files)
+    streams = (ChromeStream(file.blocks(piece_bytes), file.name) for file in files)
     return combine([_read_stream(stream, options) for stream in streams], FORMAT)
 
 

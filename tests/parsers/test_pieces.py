@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from parsers import ReadOptions, kineto
-from parsers._archive import BLOCK_BYTES
 from parsers.source import SourceFile
 from replay.core.errors import TraceError
 from replay.trace import Trace
@@ -44,7 +43,7 @@ def assert_same(one: Trace, other: Trace) -> None:
 def read_in_pieces(path: Path, size: int) -> Trace | str:
     """The trace, or the message of its refusal."""
     try:
-        return kineto.read([SourceFile(path)], ReadOptions(), piece_bytes=size, block_bytes=min(size, BLOCK_BYTES))
+        return kineto.read([SourceFile(path)], ReadOptions(), piece_bytes=size)
     except TraceError as error:
         return str(error)
 
