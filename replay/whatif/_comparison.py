@@ -8,9 +8,11 @@ import numpy as np
 
 from hwprofiles import HardwareProfile
 from replay.core.columns import Float64
+from replay.core.evidence import Grade
 from replay.graph.types import Graph
 from replay.layout import Layout
 from replay.program.expert_side import ExpertSide, check_fits, experts_of, ranks_per_node, tokens_per_rank
+from replay.program.measured_load import measured_load
 from replay.program.retiming import RetimeContext
 from replay.program.types import Labels
 from replay.trace import Trace
@@ -31,7 +33,13 @@ class Comparison:
     old: ExpertSide
     new: ExpertSide
     tiers: Tiers | None
-    layer_load: Float64  # per op: load of the busiest rank in its layer, over the mean of these maxima
+    rows_load: Float64  # per op: its layer's load, new over its own rank's old, relative to new.load / old.load
+    exchange_load: Float64  # the same over the old load of the busiest rank, which decided the exchange
+    load_known: bool  # False: another load is asked for and the old one is assumed even
+
+    def graded(self, grade: Grade) -> Grade:
+        """The grade of what depends on loads: no better than how the old load is known."""
+        return grade if self.load_known else Grade.ASSUMED
 
 
 def compare(
@@ -44,13 +52,23 @@ def compare(
     tokens, assumed = tokens_per_rank(context.trace, source, context.model)
     per_node = (context.profile and context.profile.get("devices_per_node")) or ASSUMED_DEVICES_PER_NODE
     old, new = (ExpertSide(experts, x.ep, ranks_per_node(x, int(per_node)), tokens) for x in (source, target))
-    layer_load = np.ones(len(graph))
+    measured = measured_load(graph, context.trace, labels)
+    known = measured.known or context.loads is None
+    busiest = measured.busiest[labels.layer >= 0] if (labels.layer >= 0).any() else measured.busiest
+    old = replace(old, load=float(busiest.mean()))
+    target_load = measured.own, measured.busiest
     if context.loads is not None:
         slowest = context.loads.capped(experts.topk).slowest(target.ep)
-        layer_load = slowest[np.maximum(labels.layer, 0) % len(slowest)] / slowest.mean()
+        target_load = (slowest[np.maximum(labels.layer, 0) % len(slowest)],) * 2
         new = replace(new, load=float(slowest.mean()))
+        if not known:
+            assumed += ("the measured step is assumed to have loaded its experts evenly: it records no split sizes",)
+    else:
+        new = replace(new, load=old.load)
+    relative = old.load / new.load
+    rows, exchange = target_load[0] / measured.own * relative, target_load[1] / measured.busiest * relative
     tiers = Tiers.of(context.profile)
-    return Comparison(graph, labels, context.trace, context.profile, old, new, tiers, layer_load), assumed
+    return Comparison(graph, labels, context.trace, context.profile, old, new, tiers, rows, exchange, known), assumed
 
 
 def side_quantities(side: ExpertSide) -> dict[str, float]:

@@ -47,11 +47,11 @@ def put_deduplicated(draft: Draft, c: Comparison, ops: ExpertOps) -> None:
             formula, grade = "tokens x copies x bytes / bandwidth: another link tier than measured", Grade.DATASHEET
         else:
             value = deduplicated_ratio(c.old, c.new, c.tiers)
-            factor = value * c.layer_load[mask]
+            factor = value * c.exchange_load[mask]
             bracket = (np.minimum(factor, 1.0), np.maximum(factor, 1.0)) if c.tiers is None else (factor, factor)
             formula = "measured x distinct remote nodes(new) / (old), the slower of both tiers"
             grade = grade_of(profiled=c.tiers is not None)
-        draft.put(mask, factor, bracket, Change(name, before, after, formula, grade))
+        draft.put(mask, factor, bracket, Change(name, before, after, formula, c.graded(grade)))
 
 
 def _absolute(c: Comparison, mask: Bool, token_nbytes: float | None) -> tuple[Float64, tuple[Float64, Float64]]:
@@ -62,8 +62,8 @@ def _absolute(c: Comparison, mask: Bool, token_nbytes: float | None) -> tuple[Fl
             "--hardware with both bandwidths, --model with the hidden size and --from seq=…,mbs=…"
         )
     absolute = deduplicated_ns(c.new, c.tiers, token_nbytes)
-    factor = absolute * c.layer_load[mask] / np.maximum(c.graph.duration_ns[mask], 1)
-    efficient = absolute / deduplicated_ns(c.old, c.tiers, token_nbytes) * c.layer_load[mask]
+    factor = absolute * c.exchange_load[mask] / np.maximum(c.graph.duration_ns[mask], 1)
+    efficient = absolute / deduplicated_ns(c.old, c.tiers, token_nbytes) * c.exchange_load[mask]
     return factor, (np.minimum(factor, efficient), np.maximum(factor, efficient))
 
 
@@ -85,15 +85,15 @@ def put_flat(draft: Draft, c: Comparison, ops: ExpertOps) -> None:
         return
     duration = c.graph.duration_ns[chosen].astype(np.float64)
     latency = message_latency_ns(c.graph, ops.all_to_all, c.old.ep)
-    plain = flat_factor(c.old, c.new, duration, 0.0) * c.layer_load[chosen]
+    plain = flat_factor(c.old, c.new, duration, 0.0) * c.exchange_load[chosen]
     if c.tiers:
         sizes_ns = {
             int(s): flat_ns(c.new, c.tiers, max(s, 1)) / flat_ns(c.old, c.tiers, max(s, 1)) for s in set(nbytes)
         }
-        factor = np.array([sizes_ns[int(size)] for size in nbytes]) * c.layer_load[chosen]
+        factor = np.array([sizes_ns[int(size)] for size in nbytes]) * c.exchange_load[chosen]
         how, grade = "link time, the slower tier", Grade.SCALED
     elif latency is not None:
-        factor = flat_factor(c.old, c.new, duration, latency) * c.layer_load[chosen]
+        factor = flat_factor(c.old, c.new, duration, latency) * c.exchange_load[chosen]
         how, grade = (
             f"(ep - 1) messages of {latency / NS_PER_US:.1f} us, as the trace shows them, + bytes",
             Grade.FITTED,
@@ -102,7 +102,7 @@ def put_flat(draft: Draft, c: Comparison, ops: ExpertOps) -> None:
         factor, how, grade = plain, "bytes", Grade.ASSUMED
     bracket = np.minimum(factor, np.minimum(plain, 1.0)), np.maximum(factor, np.maximum(plain, 1.0))
     formula = f"measured x (new) / (old) by {how}; bytes = tokens x top-k x hidden x (1 - 1/ep)"
-    draft.put(ops.all_to_all, factor, bracket, Change("all-to-all", before, after, formula, grade))
+    draft.put(ops.all_to_all, factor, bracket, Change("all-to-all", before, after, formula, c.graded(grade)))
 
 
 def put_gathers(draft: Draft, c: Comparison, ops: ExpertOps) -> None:

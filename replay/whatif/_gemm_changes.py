@@ -32,9 +32,9 @@ def put_gemms(draft: Draft, c: Comparison, ops: ExpertOps) -> None:
     if c.new.local_experts != c.old.local_experts:
         _put_launches(draft, c, ops.separate)
     if c.new.load != c.old.load:
-        factor = c.new.load / c.old.load * c.layer_load[ops.rowwise]
+        factor = c.new.load / c.old.load * c.rows_load[ops.rowwise]
         sides = side_quantities(c.old), side_quantities(c.new)
-        change = Change("expert activations and permutations", *sides, "measured x rows", Grade.SCALED)
+        change = Change("expert activations and permutations", *sides, "measured x rows", c.graded(Grade.SCALED))
         draft.put(ops.rowwise, factor, (factor, factor), change)
 
 
@@ -113,8 +113,8 @@ def _by_model(c: Comparison, kind: GemmKind, *, separate: bool) -> Answer:
 def _put_kind(draft: Draft, c: Comparison, chosen: Bool, name: str, answer: Answer) -> None:
     calls = float(chosen.sum())
     before, after = _gemm_quantities(c.old, calls), _gemm_quantities(c.new, calls * answer.kernels)
-    load, found = c.layer_load[chosen], answer.ratio
-    change = Change(name, before, after, answer.formula, answer.grade)
+    load, found = c.rows_load[chosen], answer.ratio
+    change = Change(name, before, after, answer.formula, c.graded(answer.grade))
     draft.put(chosen, found.value * load, (found.low * load, found.high * load), change)
 
 
