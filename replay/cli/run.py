@@ -28,7 +28,11 @@ from replay.cli.progress import stages
     metavar="FILE",
     help="Write a file; its suffix decides: .json result, .pftrace or .trace.json timelines. Repeatable.",
 )
-@click.option("--explain", is_flag=True, help="Add every change, what the interval is made of, and all definitions.")
+@click.option(
+    "--explain",
+    is_flag=True,
+    help="Add every change, what the interval is made of, the order of passes, and all definitions.",
+)
 @options.quiet
 def command(inputs: tuple[Path, ...], **given: Any) -> None:
     """Replay a measured step; with layout or edit options, predict the step they would give.

@@ -153,6 +153,7 @@ class RunResult(Measured):
     changes: tuple[ChangeRow, ...] = ()
     interval_basis: tuple[str, ...] = ()
     question: tuple[str, ...] = ()
+    pass_order: Mapping[str, str] = field(default_factory=dict)  # pipeline stage → its passes, of the target
     stragglers: Mapping[str, Any] = field(default_factory=dict)
     profiled_step_ms: float | None = None  # the trace's own step where --measured-step replaced it as the anchor
     forced: bool = False

@@ -28,7 +28,7 @@ _BODY = (
     sections.trust,
     sections.warnings,
 )
-_EXPLANATION = (sections.interval_basis, sections.definitions)
+_EXPLANATION = (sections.interval_basis, sections.pass_order, sections.definitions)
 _INSPECTION = (
     sections.layouts,
     sections.model,

@@ -162,6 +162,14 @@ def interval_basis(result: RunResult) -> Iterable[RenderableType]:
             yield change_words(change)
 
 
+def pass_order(result: RunResult) -> Iterable[RenderableType]:
+    """What each pipeline stage runs, in order."""
+    if result.pass_order:
+        yield heading("Order of passes (F forward, B backward; micro-batch.chunk)")
+    for stage, order in result.pass_order.items():
+        yield Text(f"  stage {stage}: {order}")
+
+
 def definitions(result: RunResult) -> Iterable[RenderableType]:
     """What the words mean."""
     yield heading("What the words mean")

@@ -17,6 +17,7 @@ from replay.session.answer import Answer, Progress
 from replay.session.facts import health_facts, recording_facts
 from replay.session.graph_level import changes, edit
 from replay.session.interval import bias, interval, spread_range
+from replay.session.pass_order import pass_order
 from replay.session.question import Facts, Question
 from replay.session.report import Outcome, by_rank, slowest, with_outlook, with_prediction
 from replay.session.source import held_fixed
@@ -125,6 +126,7 @@ def _result(recording: PipelineRecording, found: PipelineAnswer, question: Quest
             found.source.to_json(), found.target.to_json(), held_fixed(found.source, found.target), found.evidence
         ),
         collectives=collectives(found.replayed.graph, target.graph),
+        pass_order=pass_order(found.target),
     )
     step_ms = ns_to_ms(prediction.step_ns)
     return with_prediction(

@@ -14,6 +14,7 @@ from replay.report.statistics import collectives
 from replay.session.baseline import Baseline
 from replay.session.facts import health_facts, trace_facts
 from replay.session.interval import FEW_STEPS, Part, bias, interval, spread_pct, start_error, step_spread
+from replay.session.pass_order import pass_order
 from replay.session.prediction import Prediction
 from replay.session.question import Facts, Question
 from replay.session.source import Source, held_fixed
@@ -77,7 +78,7 @@ def run_result(
         forced=prediction.forced,
     )
     predicted_ms = anchor_ms * prediction.ratio
-    result = replace(result, metrics=throughput(target, seq, predicted_ms))
+    result = replace(result, metrics=throughput(target, seq, predicted_ms), pass_order=pass_order(target))
     basis = tuple(part.basis for part in parts)
     outcome = Outcome(prediction.graph, prediction.timeline, predicted_ms, interval(predicted_ms, parts), basis)
     return with_prediction(result, outcome)

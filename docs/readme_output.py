@@ -1,0 +1,41 @@
+"""Write the sample's real output into README.md: ``python docs/readme_output.py``."""
+
+from __future__ import annotations
+
+import io
+import re
+from pathlib import Path
+
+from replay import api
+
+ROOT = Path(__file__).resolve().parents[1]
+README = ROOT / "README.md"
+SAMPLE = ROOT / "traces" / "moe-pp2-dp8-ep4"
+LAST_SECTION = "\n\nCollectives"  # the README shows the report up to here
+BLOCK = re.compile(r"(<!-- sample-output -->\n```text\n).*?(\n```)", re.DOTALL)
+
+
+def output() -> str:
+    """The beginning of the report that the main job prints."""
+    answer = api.answer([SAMPLE], api.ask(ep=8, vpp=2), api.Facts())
+    out = io.StringIO()
+    api.render(answer.result, out)
+    text = out.getvalue().partition(LAST_SECTION)[0]
+    return "\n".join(line.rstrip() for line in text.splitlines()) + "\n\n..."
+
+
+def shown() -> str:
+    """The block that the README shows."""
+    found = BLOCK.search(README.read_text(encoding="utf-8"))
+    if found is None:
+        raise ValueError("README.md has no block marked sample-output")
+    return found.group(0)
+
+
+def expected() -> str:
+    """The block as it should be."""
+    return f"<!-- sample-output -->\n```text\n{output()}\n```"
+
+
+if __name__ == "__main__":
+    README.write_text(README.read_text(encoding="utf-8").replace(shown(), expected()), encoding="utf-8")
