@@ -12,41 +12,14 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from replay.core.columns import Int8, Int64
-from replay.core.evidence import Grade
-from replay.graph.types import CommTable, Edges, Graph, GraphHealth, OpKind, Rule
+from replay.core.columns import Int64
+from replay.graph.types import Edges, Graph, GraphHealth, OpKind, Rule
 from replay.layout import Layout
 from replay.program.blocks import BlockKey
-from replay.program.groups import Family, members
+from replay.program.piece import Piece
+from replay.program.rendezvous import PAIRWISE_MEMBERS, Match, Rendezvous
 from replay.program.templates import Outer, Program, Structure
-from replay.trace import Group, Lane
-
-Place = tuple[BlockKey, int]
-
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """One block to put down: whose structure, with which durations, under which name in the target."""
-
-    key: BlockKey
-    origin: BlockKey  # key of the block whose structure this is
-    structure: Structure
-    duration_ns: Int64
-    residual_ns: Int64
-    grade: Int8
-    lane_of: dict[str, str]  # lane role in the structure → lane role in the target, where they differ
-
-
-@dataclass(slots=True)
-class Members:
-    """Ops of one collective or transfer as they are put down."""
-
-    rule: Rule
-    group: int
-    size: int
-    arrivals: list[int] = field(default_factory=list)
-    transfers: list[int] = field(default_factory=list)
-    rows: list[int] = field(default_factory=list)
+from replay.trace import Lane
 
 
 @dataclass(slots=True)
@@ -70,10 +43,8 @@ class Assembly:
         self._lanes: dict[tuple[int, str], int] = {}
         self._lane_objects: list[Lane] = []
         self._ranks: dict[int, RankState] = defaultdict(RankState)
-        self._matches: dict[Hashable, Members] = {}
-        self._groups: dict[tuple[str, tuple[int, ...]], int] = {}
-        self._comm_rows: list[tuple[int, int, int, int]] = []  # source row, group, match, size
-        self._members: dict[tuple[int, str], tuple[int, ...]] = {}
+        self._meetings: list[int] = []  # the arrival on whose lane members of a large collective meet
+        self.rendezvous = Rendezvous(layout)
         self.dropped_waits = 0
 
     def put(self, rank: int, piece: Piece) -> int:
@@ -111,69 +82,37 @@ class Assembly:
         """What a lane did last."""
         return self._ranks[rank].last.get(role)
 
-    def members(self, rank: int, family: Family | None) -> tuple[int, ...]:
-        """Ranks of the target's group of ``family`` that ``rank`` is in; none for an unknown family."""
-        if family is None:
-            return ()
-        if (rank, family.name) not in self._members:
-            self._members[rank, family.name] = members(self._layout, family, rank)
-        return self._members[rank, family.name]
-
-    def join(self, key: Hashable, rank: int, family: Family | None, *, rule: Rule, ops: tuple[int, int, int]) -> None:
-        """Make ops (arrival, transfer, row of the source's communication table) a member of the collective ``key``."""
-        arrival, transfer, row = ops
-        ranks = () if rule is Rule.P2P else self.members(rank, family)
-        size = len(ranks) if ranks else (2 if rule is Rule.P2P else -1)
-        found = self._matches.get(key)
-        if found is None:
-            found = self._matches[key] = Members(rule, self._group(family, ranks), size)
-        new_row = len(self._comm_rows)
-        self._comm_rows.append((row, found.group, len(self._matches) - 1, size))
-        self._columns["comm_op"].append(np.array([op for op in (arrival, transfer) if op >= 0], np.int64))
-        self._columns["comm_row"].append(np.full(len(self._columns["comm_op"][-1]), new_row, np.int64))
-        found.rows.append(new_row)
-        if arrival >= 0:
-            found.arrivals.append(arrival)
-        if transfer >= 0:
-            found.transfers.append(transfer)
-
     def graph(self) -> Graph:
         """Everything put down, tied together."""
-        for match in self._matches.values():
+        put = self._count
+        for match in self.rendezvous.matches:
             self._tie(match)
         source = self._program.graph
-        ops = self._joined("ops")
-        comm = np.full(self._count, -1, np.int32)
-        comm[self._joined("comm_op")] = self._joined("comm_row")
-        return Graph(
-            duration_ns=self._joined("duration"),
-            residual_ns=self._joined("residual"),
-            ready_ns=self._joined("ready"),
-            measured_start_ns=np.full(self._count, -1, np.int64),
-            measured_end_ns=np.full(self._count, -1, np.int64),
-            lane=self._joined("lane").astype(np.int32),
-            rank=self._joined("rank").astype(np.int32),
-            kind=source.kind[ops],
-            name=source.name[ops],
-            event=np.full(self._count, -1, np.int64),
-            comm=comm,
-            grade=self._joined("grade").astype(np.int8),
-            edges=self._edge_table(),
-            comms=self._comm_table(),
-            names=source.names,
-            lanes=tuple(self._lane_objects),
-            groups=tuple(
-                Group(f"{name} {ranks[0]}", name, ranks, len(ranks)) if ranks else Group(name)
-                for name, ranks in self._groups
-            ),
-            measured_step_ns=0,
-            health=GraphHealth(step_label="synthesised", dropped_edges=self.dropped_waits),
+        meeting = np.array(self._meetings, np.int64)
+        of_put = {name: self._joined(name) for name in ("ops", "rank", "lane")}
+        ops, rank, lane = (np.concatenate([column, column[meeting]]) for column in of_put.values())
+        nothing = np.zeros(len(meeting), np.int64)
+        duration, residual, ready, grade = (
+            np.concatenate([self._joined(name), nothing]) for name in ("duration", "residual", "ready", "grade")
         )
+        kind = source.kind[ops]
+        kind[put:] = OpKind.MARK
+        comm = np.full(self._count, -1, np.int32)
+        members, rows = self.rendezvous.op_rows()
+        comm[members] = rows
+        unknown = np.full(self._count, -1, np.int64)
+        return Graph(
+            duration, residual, ready, unknown, unknown.copy(), lane.astype(np.int32), rank.astype(np.int32), kind,
+            source.name[ops], unknown.copy(), comm, grade.astype(np.int8), self._edge_table(),
+            self.rendezvous.table(source.comms, duration), source.names, tuple(self._lane_objects),
+            self.rendezvous.groups, 0, GraphHealth(step_label="synthesised", dropped_edges=self.dropped_waits),
+        )  # fmt: skip
 
     @property
     def source_ops(self) -> Int64:
-        """For every op put down, the op of the source graph that gave its structure."""
-        return self._joined("ops")
+        """For every op of the graph, the op of the source graph that gave its structure."""
+        ops = self._joined("ops")
+        return np.concatenate([ops, ops[np.array(self._meetings, np.int64)]])
 
     def _lane(self, rank: int, role: str, name: str) -> int:
         if (rank, name) not in self._lanes:
@@ -222,15 +161,28 @@ class Assembly:
             microbatch += (self._layout.microbatches or 0) - (self._program.layout.microbatches or 0)
         return key._replace(layer=layer, microbatch=microbatch)
 
-    def _group(self, family: Family | None, ranks: tuple[int, ...]) -> int:
-        name = family.name if family is not None else "unknown"
-        return self._groups.setdefault((name, ranks), len(self._groups))
+    def _tie(self, match: Match) -> None:
+        """Every transfer waits for all arrivals; through one op in which they meet where the pairs would be many."""
+        members = [member for member, _ in match.members]
+        sources = [member.arrival for member in members if member.arrival >= 0]
+        if len(sources) > PAIRWISE_MEMBERS:
+            meeting = self._meet(sources[0])
+            for arrival in sources:
+                self.edge(arrival, meeting, 0, Rule.COLLECTIVE)
+            sources = [meeting]
+        for member in members:
+            if member.transfer < 0:
+                continue
+            for source in sources:
+                self.edge(source, member.transfer, 0, member.rule)
+            if member.arrival >= 0 and member.lateness_ns > 0:
+                self.edge(member.arrival, member.transfer, member.lateness_ns, member.rule)
 
-    def _tie(self, match: Members) -> None:
-        """Every transfer waits for all arrivals; through one join where the pairs would be many."""
-        for transfer in match.transfers:
-            for arrival in match.arrivals:
-                self.edge(arrival, transfer, 0, match.rule)
+    def _meet(self, member: int) -> int:
+        """Append a bookkeeping op on the lane of an arrival."""
+        self._meetings.append(member)
+        self._count += 1
+        return self._count - 1
 
     def _joined(self, name: str) -> Int64:
         parts = self._columns[name]
@@ -249,35 +201,8 @@ class Assembly:
             recorded.astype(np.bool_),
         )  # fmt: skip
 
-    def _comm_table(self) -> CommTable:
-        source = self._program.graph.comms
-        rows = np.array(self._comm_rows, np.int64).reshape(-1, 4)
-        seen = np.zeros(len(rows), np.int32)
-        for match in self._matches.values():
-            seen[match.rows] = len(match.rows)
-        transfer = np.zeros(len(rows), np.int64)
-        kind = self._program.graph.kind[self.source_ops]
-        ops, new_rows = self._joined("comm_op"), self._joined("comm_row")
-        moving = kind[ops] != OpKind.ARRIVAL
-        transfer[new_rows[moving]] = self._joined("duration")[ops[moving]]
-        return CommTable(
-            source.kind[rows[:, 0]],
-            rows[:, 1].astype(np.int32),
-            source.nbytes[rows[:, 0]],
-            rows[:, 2],
-            rows[:, 3].astype(np.int32),
-            seen,
-            transfer,
-            transfer.copy(),
-        )
-
 
 def _where(key: BlockKey) -> Hashable:
     """Where a block lies on its rank, whatever the chunk it is in."""
     chunk = key.chunk if key.layer < 0 else -1
     return (key.part, key.phase, key.microbatch, key.layer, chunk)
-
-
-def weakest(grade: Int8, floor: Grade) -> Int8:
-    """Grades, none better than ``floor``."""
-    return np.maximum(grade, np.int8(floor))

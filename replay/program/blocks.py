@@ -18,11 +18,11 @@ import numpy as np
 
 from replay.core.columns import Bool, Int32, Int64, Ragged, freeze, offsets_from_lengths
 from replay.graph.types import DEVICE_OPS, Graph, OpKind, Rule
+from replay.program.comm_ops import P2P_KINDS, comm_kind, lane_order
 from replay.program.groups import coordinates
 from replay.program.types import Labels, Phase, Role
 from replay.trace import CollectiveKind
 
-P2P_KINDS = (CollectiveKind.SEND, CollectiveKind.RECV, CollectiveKind.SEND_RECV)
 PASS_PHASES = (Phase.FORWARD, Phase.BACKWARD, Phase.WEIGHT)
 
 
@@ -76,7 +76,7 @@ class Blocks:
 
     keys: tuple[BlockKey, ...]
     rank: Int32
-    of_op: Int32  # block of every op
+    of_op: Int32  # block of every op; -1 for ops in which members of a large collective meet (they are made anew)
     ops: Ragged  # ops of every block, by lane, then in the order of the lane
     position: Int64  # place of every op inside its block
 
@@ -86,24 +86,6 @@ class Blocks:
 
     def __len__(self) -> int:
         return len(self.keys)
-
-
-def lane_order(graph: Graph) -> Int64:
-    """All ops sorted by lane, then by their measured place on it."""
-    return np.lexsort((np.arange(len(graph)), graph.measured_start_ns, graph.lane))
-
-
-def comm_kind(graph: Graph) -> Int64:
-    """CollectiveKind of every op, -1 for what is no communication."""
-    kind = np.full(len(graph), -1, np.int64)
-    member = graph.comm >= 0
-    kind[member] = graph.comms.kind[graph.comm[member]]
-    return kind
-
-
-def is_p2p(graph: Graph) -> Bool:
-    """True for pipeline sends and receives (both halves)."""
-    return np.isin(comm_kind(graph), P2P_KINDS)
 
 
 def cut(graph: Graph, labels: Labels) -> Blocks:
@@ -137,8 +119,14 @@ def _leading(graph: Graph, launcher: Int64) -> Int64:
     """Ops that are placed by their own labels, in order of time: host work, and device work nobody launched."""
     device = np.isin(graph.kind, DEVICE_OPS)
     led = device & ((launcher >= 0) | (graph.kind == OpKind.TRANSFER))
-    own = np.flatnonzero(~led)
+    own = np.flatnonzero(~led & ~_meetings(graph))
     return own[np.lexsort((own, graph.measured_start_ns[own]))]
+
+
+def _meetings(graph: Graph) -> Bool:
+    """Bookkeeping ops of device lanes: where the members of a large collective meet."""
+    on_device = np.array([lane.is_device for lane in graph.lanes], np.bool_)
+    return np.asarray((graph.kind == OpKind.MARK) & on_device[graph.lane])
 
 
 def _moves(graph: Graph, launcher: Int64) -> dict[int, Part]:
@@ -277,19 +265,22 @@ def _follow(graph: Graph, launcher: Int64, of_op: Int32) -> None:
         partner = arrival.get((int(graph.comm[op]), int(graph.rank[op])))
         if partner is not None:
             of_op[op] = of_op[partner]
+    meeting = _meetings(graph)
     order = lane_order(graph)
+    order = order[~meeting[order]]
     for before, op in zip(order[:-1].tolist(), order[1:].tolist(), strict=True):
         if of_op[op] < 0 and graph.lane[op] == graph.lane[before]:
             of_op[op] = of_op[before]
     first = {int(rank): int(block) for rank, block in zip(graph.rank[::-1], of_op[::-1], strict=True) if block >= 0}
-    for op in np.flatnonzero(of_op < 0).tolist():
+    for op in np.flatnonzero((of_op < 0) & ~meeting).tolist():
         of_op[op] = first[int(graph.rank[op])]
 
 
 def _table(graph: Graph, keys: tuple[BlockKey, ...], rank: Int32, of_op: Int32) -> Blocks:
     order = lane_order(graph)
+    order = order[of_op[order] >= 0]
     order = order[np.argsort(of_op[order], kind="stable")]
-    offsets = offsets_from_lengths(np.bincount(of_op, minlength=len(keys)))
-    position = np.empty(len(graph), np.int64)
-    position[order] = np.arange(len(graph)) - offsets[of_op[order]]
+    offsets = offsets_from_lengths(np.bincount(of_op[order], minlength=len(keys)))
+    position = np.full(len(graph), -1, np.int64)
+    position[order] = np.arange(len(order)) - offsets[of_op[order]]
     return Blocks(keys, rank, of_op, Ragged(order, offsets), position)

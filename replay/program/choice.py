@@ -13,12 +13,14 @@ from dataclasses import dataclass
 
 from replay.core.errors import RefusedError
 from replay.layout import Layout
-from replay.program.blocks import BlockKey, Part
+from replay.program.blocks import P2P_PARTS, BlockKey, Part
 from replay.program.groups import coordinates
 from replay.program.templates import Program, coordinate_key
+from replay.program.types import Phase
 
 _BY_STAGE = (Part.PROLOGUE, Part.TAIL, Part.WAIT)  # differ between stages, not chunks
 _BY_CHUNK = (Part.BEGIN, Part.END, Part.GRAD_SYNC)
+_OPPOSITE = {Phase.FORWARD: Phase.BACKWARD, Phase.BACKWARD: Phase.FORWARD}
 _OPTIONAL = (Part.PROLOGUE, Part.BEGIN, Part.END, Part.WAIT, Part.GRAD_SYNC, Part.TAIL)
 
 
@@ -106,6 +108,9 @@ class Chooser:
                 nearest = min(seen, key=lambda layer: abs(layer - kind.layer))
                 why = f"layer {kind.layer} is on no rank of the input; layer {nearest} stands for it"
                 return instances[kind.part, int(kind.phase), nearest], why
+        opposite = instances.get((kind.part, int(_OPPOSITE[kind.phase]), -1), []) if kind.part in P2P_PARTS else []
+        if opposite:
+            return opposite, "pipeline transfers of one direction stand for those of the other"
         raise RefusedError(_missing(kind))
 
 

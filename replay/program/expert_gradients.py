@@ -11,11 +11,34 @@ from dataclasses import replace
 
 import numpy as np
 
+from replay.core.evidence import Grade
 from replay.graph.types import OpKind
 from replay.layout import Layout
 from replay.program.groups import sizes
+from replay.program.parameters import Partition
+from replay.program.piece import Piece
 from replay.program.templates import Program, Structure
 from replay.program.types import Phase
+
+
+def expert_sum(program: Program, target: Layout, layers: Partition, dense: Piece) -> tuple[Piece | None, str]:
+    """The sum to add behind a chunk's gradient synchronisation ``dense``, and what to say about it.
+
+    Nothing, and nothing to say, where the source has that sum itself or the target has one copy of every expert.
+    """
+    if program.labels.model.experts is None or not appears(program.layout, target):
+        return None, ""
+    chunk = dense.key.chunk
+    ends = dense_sum(program, dense.structure)
+    factor = ratio(program, target, len(layers[chunk]), (chunk == 0) + (chunk == len(layers) - 1))
+    if ends is None or factor is None:
+        return None, "expert gradients are summed in the target only, and their time is not included"
+    shape = cut_out(dense.structure, ends)
+    duration = np.array([0, round(dense.duration_ns[ends[1]] * factor)], np.int64)
+    nothing = np.zeros(2, np.int64)
+    grade = np.full(2, Grade.ASSUMED, np.int8)
+    piece = Piece(dense.key._replace(ordinal=1), dense.origin, shape, duration, nothing, nothing, grade)
+    return piece, "expert gradients are summed in the target only; estimated from the sum of dense gradients"
 
 
 def appears(source: Layout, target: Layout) -> bool:

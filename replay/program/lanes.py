@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from replay.graph.types import Graph, OpKind, Rule
-from replay.program.blocks import comm_kind, is_p2p
+from replay.program.comm_ops import comm_kind, is_p2p
 from replay.program.groups import Family
 from replay.trace import CollectiveKind
 

@@ -14,12 +14,13 @@ from functools import cached_property
 
 import numpy as np
 
-from replay.core.columns import Bool, Float64, Int8, Int64
+from replay.core.columns import Bool, Int8, Int64
 from replay.core.errors import RefusedError
 from replay.core.statistics import trimmed_mean
 from replay.graph.types import Graph, OpKind, Rule
 from replay.layout import Layout
-from replay.program.blocks import PASS_PARTS, BlockKey, Blocks, Part, cut, is_p2p, lane_order
+from replay.program.blocks import PASS_PARTS, BlockKey, Blocks, Part, cut
+from replay.program.comm_ops import is_p2p, lane_order
 from replay.program.groups import Family, classify, coordinates
 from replay.program.lanes import P2PLanes, lane_roles, p2p_lanes, waiting_role
 from replay.program.types import Labels, Role
@@ -101,10 +102,26 @@ class Program:
         return is_p2p(self.graph)
 
     @cached_property
+    def lateness_ns(self) -> Int64:
+        """Per transfer: how much later its unseen peers came (R3), in groups within a stage, where ranks behave alike.
+
+        It stands for the expected maximum over the folded ranks (R12). Waits between stages are the schedule's: 0.
+        """
+        graph, edges = self.graph, self.graph.edges
+        late = np.zeros(len(graph), np.int64)
+        within = np.array([family is not None and "pp" not in family.axes for family in self.families], np.bool_)
+        rows = np.flatnonzero((edges.rule == Rule.COLLECTIVE) & (edges.lag_ns > 0))
+        target = edges.target[rows]
+        alike = within[graph.comm[target]] & ~self.is_p2p[target] if len(within) else np.zeros(len(rows), np.bool_)
+        np.maximum.at(late, target[alike], edges.lag_ns[rows[alike]])
+        return late
+
+    @cached_property
     def next_on_lane(self) -> Int64:
         """The op after every op on its lane, -1 for the last."""
         order = lane_order(self.graph)
-        following = np.full(len(order), -1, np.int64)
+        order = order[self.blocks.of_op[order] >= 0]
+        following = np.full(len(self.graph), -1, np.int64)
         same = self.graph.lane[order[1:]] == self.graph.lane[order[:-1]]
         following[order[:-1][same]] = order[1:][same]
         return following
@@ -183,10 +200,10 @@ def structure(program: Program, block: int) -> Structure:
     )
 
 
-def mean_duration(program: Program, instances: Sequence[int], duration_ns: Int64) -> tuple[Int64, Float64]:
-    """Trimmed mean and standard deviation of every op over blocks of one signature."""
-    rows = duration_ns[np.stack([program.blocks.ops.row(block) for block in instances])]
-    return np.rint(trimmed_mean(rows)).astype(np.int64), rows.std(axis=0)
+def mean_ns(program: Program, instances: Sequence[int], column: Int64) -> Int64:
+    """Trimmed mean of every op over blocks of one signature; ``column`` has one row per op of the graph."""
+    rows = column[np.stack([program.blocks.ops.row(block) for block in instances])]
+    return np.rint(trimmed_mean(rows)).astype(np.int64)
 
 
 def coordinate_key(layout: Layout, rank: int) -> tuple[int, int, int]:
