@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -50,3 +52,12 @@ def test_readme_has_the_two_commands_that_ci_runs() -> None:
     assert ["\n" in command for _, command in blocks] == [False, False]
     assert "replay traces/moe-pp2-dp8-ep4 --ep 8 --vpp 2" in blocks[0][1]
     assert blocks[1][1].endswith("pytest")
+
+
+def test_readme_shows_what_the_main_job_prints() -> None:
+    """Stale output is wrong output; `python docs/readme_output.py` writes it."""
+    script = "import readme_output as r, sys; sys.exit(0 if r.shown() == r.expected() else 'run docs/readme_output.py')"
+    result = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT / "docs", capture_output=True, text=True, check=False
+    )
+    assert result.returncode == 0, result.stderr
