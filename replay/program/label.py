@@ -58,7 +58,7 @@ def device_time_ns(graph: Graph) -> Float64:
 
 
 def unassigned_pct(graph: Graph, labels: Labels) -> float:
-    """Device time whose phase or role is not known, in percent of all device time."""
+    """Device time with neither phase nor role, in percent of all device time."""
     weight = device_time_ns(graph)
     return percent(weight[labels.template < 0].sum(), weight.sum())
 
