@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 
 from traces.record.communicators import Communicators
@@ -9,6 +10,8 @@ from traces.record.device import COMPUTE, Device, Event
 from traces.record.job import Job
 from traces.record.model import Collective, DeviceWork, Kernel, Module, Op
 from traces.record.schedules import Exchange, Pass, Phase, Transfer, Wait, schedule
+
+_TURN_S = 1e-4  # asleep after each layer, so that every rank's host gets to launch its first layer soon
 
 
 class TrainingStep:
@@ -71,6 +74,7 @@ class TrainingStep:
         with self._device.range(f"layer={layer}"):
             for module in self._layers[phase]:
                 self._module(module)
+        time.sleep(_TURN_S)
 
     def _module(self, module: Module) -> None:
         name, ops = module
