@@ -1,9 +1,10 @@
 """Parsers: one file per input format.
 
 Each member offers ``FORMAT: str``, ``sniff(head: bytes, path: Path) -> bool`` over the first decompressed bytes, and
-``read(files: Sequence[SourceFile], options: ReadOptions) -> Trace | PipelineRecording``. A member with
+``read(files: Sequence[SourceFile], options: ReadOptions) -> Trace | PipelineRecording | RunLog``. A member with
 ``GENERIC = True`` is asked last, so that a format which is a special case of it wins. A member with ``COMPANIONS`` (a
-pattern of file names) leaves out other exports of the same job that lie beside its own files.
+pattern of file names) leaves out other exports of the same job that lie beside its own files. A member with
+``search(file: SourceFile) -> bool`` is asked again, about the whole of a text file, where no beginning told anything.
 """
 
 from __future__ import annotations
@@ -18,7 +19,10 @@ from parsers.source import Expansion, SourceFile, expand
 from replay.core.errors import TraceError
 from replay.core.plugins import members
 from replay.recording import PipelineRecording
+from replay.runlog import RunLog
 from replay.trace import Health, Trace
+
+Recorded = Trace | PipelineRecording | RunLog
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +33,7 @@ class ReadOptions:
     keep_modules: bool = True
 
 
-def read(sources: Sequence[Path], options: ReadOptions | None = None) -> Trace | PipelineRecording:
+def read(sources: Sequence[Path], options: ReadOptions | None = None) -> Recorded:
     """Read files or folders of one measurement. Raises :class:`TraceError` where they hold nothing usable."""
     expansion = expand(sources)
     claimed: dict[str, list[SourceFile]] = {}
@@ -42,6 +46,8 @@ def read(sources: Sequence[Path], options: ReadOptions | None = None) -> Trace |
         else:
             unclaimed.append(file)
     if not claimed:
+        claimed, unclaimed = _search(unclaimed, formats)
+    if not claimed:
         raise _unknown(unclaimed, formats)
     claimed, companions = _without_companions(claimed, formats)
     unclaimed += companions
@@ -50,7 +56,7 @@ def read(sources: Sequence[Path], options: ReadOptions | None = None) -> Trace |
         examples = ", ".join(f"{files[0].name} ({formats[name].FORMAT})" for name, files in claimed.items())
         raise TraceError(f"the inputs are of different formats: {examples}; give the files of one measurement")
     ((name, files),) = claimed.items()
-    result: Trace | PipelineRecording = formats[name].read(files, options or ReadOptions())
+    result: Recorded = formats[name].read(files, options or ReadOptions())
     return replace(result, health=result.health.merged(_health_of(expansion, unclaimed)))
 
 
@@ -63,6 +69,20 @@ def _formats() -> dict[str, ModuleType]:
 def _claim(file: SourceFile, formats: dict[str, ModuleType]) -> str:
     head = file.head()
     return next((name for name, module in formats.items() if module.sniff(head, file.location)), "")
+
+
+def _search(
+    files: Sequence[SourceFile], formats: dict[str, ModuleType]
+) -> tuple[dict[str, list[SourceFile]], list[SourceFile]]:
+    """Text files that a format recognises by what comes later in them, and the others."""
+    claimed: dict[str, list[SourceFile]] = {}
+    unclaimed: list[SourceFile] = []
+    for file in files:
+        text = b"\0" not in file.head()
+        searching = (name for name, module in formats.items() if text and hasattr(module, "search"))
+        name = next((name for name in searching if formats[name].search(file)), "")
+        (claimed.setdefault(name, []) if name else unclaimed).append(file)
+    return claimed, unclaimed
 
 
 def _without_companions(

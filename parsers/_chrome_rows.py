@@ -54,6 +54,14 @@ class _Codes(dict[object, int]):
         return np.fromiter(map(self.__getitem__, keys), dtype=np.int64, count=len(keys))
 
 
+class _Kinds(dict[Scalar, int]):
+    """Kind or pseudo kind of every category met."""
+
+    def __missing__(self, category: Scalar) -> int:
+        kind = self[category] = _category_kind(category)
+        return kind
+
+
 class ChromeRows:
     """Collects batches of events; :meth:`finish` gives the rows. Counts what it leaves out and why."""
 
@@ -62,7 +70,7 @@ class ChromeRows:
         self.skipped: Counter[str] = Counter()
         self.inferred: Counter[str] = Counter()
         self._keep_modules = keep_modules
-        self._kinds: dict[Scalar, int] = {}
+        self._kinds = _Kinds()
         self._names = _Codes()
         self._shapes = _Codes()
         self._dtypes = _Codes()
@@ -81,8 +89,6 @@ class ChromeRows:
         else:
             whole = [event for event in batch if event.ph == "X"]
         self._note(phases, batch)
-        for category in set(map(_CATEGORY, whole)) - self._kinds.keys():
-            self._kinds[category] = _category_kind(category)
         kind = np.fromiter(map(self._kinds.__getitem__, map(_CATEGORY, whole)), dtype=np.int64, count=len(whole))
         for at in np.flatnonzero(kind < 0).tolist():
             kind[at] = self._told_kind(whole[at], kind[at])
