@@ -3,8 +3,8 @@
 A range ``@layer=3`` becomes the annotation ``layer=3``. A range ``~kernel 17`` on a stream's thread becomes a
 ``kernel`` row on the device, ``~launch 17`` its runtime call; event records, event waits and synchronisations become
 the runtime and ``cuda_sync`` rows that Kineto writes for them. Rows of other kinds (Gloo's own work on the stream
-threads) are left out. ``baseTimeNanoseconds`` moves to the second the step starts in, so that ``ts`` is short; base + ts
-is unchanged.
+threads) are left out. ``baseTimeNanoseconds`` moves to the second the step starts in, so that ``ts`` is short; base
+plus ts is unchanged.
 """
 
 from __future__ import annotations
