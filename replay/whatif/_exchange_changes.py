@@ -57,9 +57,15 @@ def put_deduplicated(draft: Draft, c: Comparison, ops: ExpertOps) -> None:
 def _absolute(c: Comparison, mask: Bool, token_nbytes: float | None) -> tuple[Float64, tuple[Float64, Float64]]:
     """Factors that turn measured durations into the link model's; the other end of the bracket keeps the efficiency."""
     if c.tiers is None or c.new.tokens is None or token_nbytes is None:
+        needs = (
+            (c.tiers, f"a hardware profile that lists the device {c.trace.device!r} with both link bandwidths"),
+            (c.new.tokens, "the tokens per rank (--from seq=…,mbs=…)"),
+            (token_nbytes, "the hidden size (--model)"),
+        )
+        missing = " and ".join(what for value, what in needs if value is None)
         raise RefusedError(
-            f"ep {c.old.ep} -> {c.new.ep} moves the expert exchange to another link tier than was measured: give "
-            "--hardware with both bandwidths, --model with the hidden size and --from seq=…,mbs=…"
+            f"ep {c.old.ep} -> {c.new.ep} moves the expert exchange to another link tier than was measured; that needs "
+            f"{missing}"
         )
     absolute = deduplicated_ns(c.new, c.tiers, token_nbytes)
     factor = absolute * c.exchange_load[mask] / np.maximum(c.graph.duration_ns[mask], 1)
