@@ -43,7 +43,10 @@ def lay_out(program: Program, target: Layout, timing: Timing, layers: Partition)
     pieces = Pieces(program, target, timing, layers)
     keys: list[BlockKey] = []
     lengths: list[int] = []
-    for rank in range(target.world_size):
+    ranks = distinct_ranks(program, target)
+    if len(ranks) < target.world_size:
+        pieces.note(f"{len(ranks)} of {target.world_size} ranks are simulated; the others behave like them")
+    for rank in ranks:
         walk = RankWalk(program, target, (assembly, pieces, layers), rank)
         for piece in walk.run(overlapped=overlapped):
             keys.append(piece.key)
@@ -52,6 +55,16 @@ def lay_out(program: Program, target: Layout, timing: Timing, layers: Partition)
     block = np.full(len(graph), -1, np.int64)
     block[: sum(lengths)] = np.repeat(np.arange(len(lengths)), lengths)
     return LaidOut(graph, assembly.source_ops, tuple(keys), block, pieces.notes)
+
+
+def distinct_ranks(program: Program, target: Layout) -> tuple[int, ...]:
+    """Ranks of the target that differ (R12): those whose tp, cp and dp index the input holds on some stage.
+
+    A rank with another dp index would be a copy of one of them. All ranks, where the input holds none of these places.
+    """
+    seen = {coordinate_key(program.layout, rank) for rank in program.ranks}
+    distinct = tuple(rank for rank in range(target.world_size) if coordinate_key(target, rank) in seen)
+    return distinct or tuple(range(target.world_size))
 
 
 class RankWalk:

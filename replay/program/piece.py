@@ -52,7 +52,7 @@ class Pieces:
         self._timing = timing
         self._layers = layers
         self._chooser = Chooser(program, target)
-        self._structures: dict[int, Structure] = {}
+        self._structures: dict[tuple[int, ...], Structure] = {}
         self._means: dict[tuple[int, ...], tuple[Int64, Int64, Int64]] = {}
         self._notes: dict[str, None] = {}
 
@@ -71,9 +71,9 @@ class Pieces:
         if choice is None:
             return None
         exemplar = choice.blocks[0]
-        if exemplar not in self._structures:
-            self._structures[exemplar] = structure(self._program, exemplar)
-        shape = self._structures[exemplar]
+        if choice.blocks not in self._structures:
+            self._structures[choice.blocks] = structure(self._program, choice.blocks)
+        shape = self._structures[choice.blocks]
         duration, residual, lateness = self._mean(choice)
         grade = self._timing.grade[shape.ops]
         if choice.assumed:

@@ -170,9 +170,12 @@ def group_families(graph: Graph, labels: Labels) -> tuple[Family | None, ...]:
     return tuple(family.get(group) for group in graph.comms.group.tolist())
 
 
-def structure(program: Program, block: int) -> Structure:
-    """Structure of one block."""
-    graph, blocks = program.graph, program.blocks
+def structure(program: Program, instances: Sequence[int]) -> Structure:
+    """Structure of the first of ``instances``, which are blocks of one signature.
+
+    An edge that says who held the device (occupancy) is a property of the work only if most instances show it.
+    """
+    graph, blocks, block = program.graph, program.blocks, instances[0]
     ops = blocks.ops.row(block)
     roles = tuple(program.roles[lane] for lane in graph.lane[ops].tolist())
     spans: dict[str, tuple[int, int]] = {}
@@ -182,6 +185,10 @@ def structure(program: Program, block: int) -> Structure:
     source, target = graph.edges.source[rows].astype(np.int64), graph.edges.target[rows]
     remade = np.isin(graph.edges.rule[rows], _REMADE_RULES)
     inside = (blocks.of_op[source] == block) & ~remade
+    for row in np.flatnonzero(graph.edges.rule[rows] == Rule.OCCUPANCY).tolist():
+        pair = (int(blocks.position[source[row]]), int(blocks.position[target[row]]))
+        usual = inside[row] and _is_usual(program, instances, pair)
+        inside[row], remade[row] = usual, not usual
     kept = rows[inside]
     outer, host_waits = _outer(program, block, rows[~inside & ~remade])
     return Structure(
@@ -198,6 +205,16 @@ def structure(program: Program, block: int) -> Structure:
         outer,
         host_waits,
     )
+
+
+def _is_usual(program: Program, instances: Sequence[int], pair: tuple[int, int]) -> bool:
+    """Whether most instances have an occupancy edge between these two positions."""
+    edges, shown = program.graph.edges, 0
+    for block in instances:
+        ops = program.blocks.ops.row(block)
+        rows = _incoming(program.graph, ops[pair[1] : pair[1] + 1])
+        shown += bool(((edges.source[rows] == ops[pair[0]]) & (edges.rule[rows] == Rule.OCCUPANCY)).any())
+    return 2 * shown > len(instances)
 
 
 def mean_ns(program: Program, instances: Sequence[int], column: Int64) -> Int64:
