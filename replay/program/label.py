@@ -7,6 +7,8 @@ phase of its own (the autograd engine) inherits the backward ranges open on the 
 
 from __future__ import annotations
 
+from collections.abc import Sized
+
 import numpy as np
 
 from replay.core.columns import Float64, Int64
@@ -17,6 +19,7 @@ from replay.model import ModelSpec
 from replay.program.layers import layers_of_ops, number_by_occurrence
 from replay.program.open_ranges import FIELDS, UNSAID, OpenRanges, inside, open_ranges
 from replay.program.origins import Origins, origins
+from replay.program.pass_numbers import number_passes
 from replay.program.roles import refine_roles
 from replay.program.template_ids import template_ids
 from replay.program.types import Labels, Phase
@@ -28,11 +31,13 @@ PHASE = FIELDS.index("phase")
 def label(graph: Graph, trace: Trace, layout: Layout, model: ModelSpec) -> Labels:
     """Phase, role, micro-batch, chunk, layer and template of every op, from the explicit ranges of the trace.
 
-    Where ranges name a module but no layer, layers are numbered by occurrence (backward counts down). Ops outside of
-    all ranges keep template -1; :func:`unassigned_pct` measures their share.
+    Where ranges name a module but no layer, layers are numbered by occurrence (backward counts down); where they name
+    passes but no micro-batch, so are micro-batches. Ops outside of all ranges keep template -1;
+    :func:`unassigned_pct` measures their share.
     """
-    opened = open_ranges(trace)
     places = origins(graph, trace)
+    passes = number_passes(trace, places) if layout.vpp == 1 else {}
+    opened = open_ranges(trace, passes)
     states = _states(places, trace, opened)
     phase, role, microbatch, chunk, layer, instance = states.T
     counted = number_by_occurrence(trace, states)
@@ -48,7 +53,7 @@ def label(graph: Graph, trace: Trace, layout: Layout, model: ModelSpec) -> Label
         template_ids(graph, places, layout, keys),
         layout,
         model,
-        _evidence(opened, counted),
+        _evidence(opened, counted, passes),
     )
 
 
@@ -77,8 +82,12 @@ def _states(places: Origins, trace: Trace, opened: dict[int, OpenRanges]) -> Int
     return states
 
 
-def _evidence(opened: dict[int, OpenRanges], counted: dict[int, int]) -> tuple[str, ...]:
-    if not opened:
+def _evidence(opened: Sized, counted: Sized, passes: Sized) -> tuple[str, ...]:
+    if not len(opened):
         return ("no range of the trace names a phase or a module",)
-    names = f"explicit ranges on {len(opened)} host {'thread' if len(opened) == 1 else 'threads'}"
-    return (names, f"layers of {len(counted)} ranges numbered by occurrence") if counted else (names,)
+    sentences = [f"explicit ranges on {len(opened)} host {'thread' if len(opened) == 1 else 'threads'}"]
+    if len(counted):
+        sentences.append(f"layers of {len(counted)} ranges numbered by occurrence")
+    if len(passes):
+        sentences.append(f"micro-batches of {len(passes)} ranges numbered by occurrence")
+    return tuple(sentences)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -39,23 +39,28 @@ def inside(inner: Int64, outer: Int64) -> Int64:
     return np.where(inner == UNSAID, outer, inner)
 
 
-def open_ranges(trace: Trace) -> dict[int, OpenRanges]:
-    """Step function of every lane that has a range with a meaning, by lane."""
+def open_ranges(trace: Trace, known: Mapping[int, RangeMeaning] | None = None) -> dict[int, OpenRanges]:
+    """Step function of every lane that has a range with a meaning, by lane.
+
+    ``known`` holds the meaning of events of which more is known than their names say.
+    """
     by_name = [read_range(name) for name in trace.names]
     telling = np.array([meaning != NOTHING for meaning in by_name], dtype=np.bool_)
     events = np.flatnonzero(np.isin(trace.kind, RANGE_KINDS) & telling[trace.name])
     lanes = trace.lane[events]
-    return {int(lane): _sweep(trace, events[lanes == lane], by_name) for lane in np.unique(lanes)}
+    return {int(lane): _sweep(trace, events[lanes == lane], by_name, known or {}) for lane in np.unique(lanes)}
 
 
-def _sweep(trace: Trace, events: npt.NDArray[np.intp], by_name: list[RangeMeaning]) -> OpenRanges:
+def _sweep(
+    trace: Trace, events: npt.NDArray[np.intp], by_name: list[RangeMeaning], known: Mapping[int, RangeMeaning]
+) -> OpenRanges:
     """Walk begins and ends in time order. Ranges that overlap without nesting close by themselves, whoever is inner."""
     times: list[int] = []
     states = [UNSAID.tolist()]
     stack: list[int] = []
     for time, begins, event in _edges(trace, events):
         stack.append(event) if begins else stack.remove(event)
-        state = _state(stack, trace, by_name)
+        state = _state(stack, [known.get(open_event) or by_name[trace.name[open_event]] for open_event in stack])
         if times and times[-1] == time:
             states[-1] = state
         else:
@@ -64,10 +69,11 @@ def _sweep(trace: Trace, events: npt.NDArray[np.intp], by_name: list[RangeMeanin
     return OpenRanges(np.array(times, dtype=np.int64), np.array(states, dtype=np.int64))
 
 
-def _state(stack: list[int], trace: Trace, by_name: list[RangeMeaning]) -> list[int]:
+def _state(stack: list[int], meanings: list[RangeMeaning]) -> list[int]:
+    """Row of FIELDS for the ranges open, outer to inner."""
     meaning = NOTHING
-    for event in stack:
-        meaning = by_name[trace.name[event]].inside(meaning)
+    for inner in meanings:
+        meaning = inner.inside(meaning)
     innermost = stack[-1] if stack else MISSING
     return [meaning.phase, meaning.role, meaning.microbatch, meaning.chunk, meaning.layer, innermost]
 

@@ -65,3 +65,34 @@ def test_unassigned_is_a_share_of_device_time() -> None:
     rows = [span("attn(F)", HOST, 0, 10), *launched("a", HOST, 5, 6, 10, 1), *launched("b", HOST, 50, 51, 30, 2)]
     graph, labels = labelled(rows)
     assert unassigned_pct(graph, labels) == 75.0
+
+
+def passes(*names: str) -> list[Row]:
+    """Ranges one after the other, each with one kernel."""
+    rows = [span(name, HOST, 10 * i, 10 * i + 10) for i, name in enumerate(names)]
+    return rows + [row for i in range(len(names)) for row in launched("gemm", HOST, 10 * i + 5, 10 * i + 6, 2, i + 1)]
+
+
+def test_unnumbered_passes_are_taken_in_order() -> None:
+    """1F1B with one chunk: both phases take micro-batches in order."""
+    _, labels = labelled(passes("forward", "forward", "backward", "forward", "backward", "backward"))
+    assert labels.microbatch.tolist() == [0, 1, 0, 2, 1, 2]
+    assert set(labels.chunk.tolist()) == {0}
+
+
+def test_a_single_pass_says_nothing_of_micro_batches() -> None:
+    _, labels = labelled(passes("## forward ##", "## backward ##"))
+    assert labels.microbatch.tolist() == [-1, -1]
+
+
+def test_chunks_cannot_be_told_by_counting() -> None:
+    trace = trace_of(passes("forward", "forward"))
+    labels = label(graph_of(trace), trace, Layout(pp=2, vpp=2, world_size=2), ModelSpec())
+    assert labels.microbatch.tolist() == [-1, -1]
+
+
+def test_layers_start_again_in_every_pass() -> None:
+    rows = [span("forward", HOST, 0, 20), span("forward", HOST, 20, 40), *passes(*["attn(F)"] * 4)]
+    _, labels = labelled(rows)
+    assert labels.microbatch.tolist() == [0, 0, 1, 1]
+    assert labels.layer.tolist() == [0, 1, 0, 1]
