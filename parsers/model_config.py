@@ -30,6 +30,7 @@ KEYS: dict[str, tuple[str, ...]] = {
     "experts": ("n_routed_experts", "num_local_experts", "num_experts", "moe_num_experts"),
     "topk": ("num_experts_per_tok", "moe_router_topk", "moe_topk", "num_experts_per_token"),
     "shared_experts": ("n_shared_experts", "num_shared_experts"),
+    "shared_ffn": ("moe_shared_expert_intermediate_size", "shared_expert_intermediate_size"),
     "router_groups": ("n_group", "moe_router_num_groups"),
     "router_topk_groups": ("topk_group", "moe_router_group_topk"),
     "dense_layers": ("first_k_dense_replace",),
@@ -72,10 +73,12 @@ def model_from(values: Mapping[str, Any], where: str) -> ModelSpec:
         )
     if found["dense_layers"] is None:
         found["dense_layers"] = _leading_dense(values.get("moe_layer_freq"))
+    if found["experts"]:
+        found["moe_layers"] = _expert_layers(values.get("moe_layer_freq"), found["layers"])
     if found["moe_ffn"] is None and found["experts"]:
         found["moe_ffn"] = found["ffn"]  # Mixtral and old Megatron: every expert has the model's own size
     dtype, name = _first(values, DTYPE), _first(values, NAME)
-    return ModelSpec(**found, dtype=_bare(dtype), name=str(name or ""))
+    return ModelSpec(**found, gated=_gated(values), dtype=_bare(dtype), name=str(name or ""))
 
 
 def _pairs(text: str, path: Path) -> dict[str, Any]:
@@ -124,6 +127,23 @@ def _leading_dense(frequency: Any) -> int | None:
     if isinstance(frequency, list) and 1 in frequency:
         return frequency.index(1)
     return None
+
+
+def _expert_layers(frequency: Any, layers: int | None) -> int | None:
+    """Layers with experts of Megatron's list, or of every n-th layer; ``None`` where leading dense layers say it."""
+    if isinstance(frequency, list) and all(flag in (0, 1) for flag in frequency):
+        return sum(frequency)
+    if isinstance(frequency, int) and frequency > 1 and layers:
+        return -(-layers // frequency)
+    return None
+
+
+def _gated(values: Mapping[str, Any]) -> bool | None:
+    """Whether the MLP is gated: Megatron says so, Hugging Face's SiLU models are."""
+    stated = _first(values, ("swiglu", "gated_linear_unit"))
+    if isinstance(stated, bool):
+        return stated
+    return True if values.get("hidden_act") == "silu" else None
 
 
 def _bare(dtype: Any) -> str | None:

@@ -30,6 +30,9 @@ class ModelSpec:
     rope_dim: int | None = None
     value_dim: int | None = None
     mtp_layers: int | None = None
+    gated: bool | None = None  # a gated MLP (SwiGLU) has three projections, a plain one two
+    shared_ffn: int | None = None  # intermediate size of all shared experts together
+    moe_layers: int | None = None  # layers with experts, where it is not layers - dense_layers
     dtype: str | None = None
     name: str = ""
 
