@@ -98,9 +98,10 @@ class Layout:
         if "microbatches" not in sizes and new["gbs"] is not None and new["mbs"] is not None:
             per_microbatch = new["mbs"] * new["dp"]
             if new["gbs"] % per_microbatch:
+                held = "" if "gbs" in sizes else " (held fixed)"
                 raise LayoutError(
-                    f"global batch {new['gbs']} (held fixed) does not divide by micro-batch {new['mbs']} x dp "
-                    f"{new['dp']} = {per_microbatch}; give --gbs"
+                    f"global batch {new['gbs']}{held} does not divide by micro-batch {new['mbs']} x dp "
+                    f"{new['dp']} = {per_microbatch}; give a --gbs that does"
                 )
             new["microbatches"] = new["gbs"] // per_microbatch
         if "schedule" not in sizes and new["schedule"] in ("1f1b", "interleaved"):

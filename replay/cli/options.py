@@ -29,7 +29,10 @@ def output_file(text: str) -> Path:
     """A path whose suffix says what to write, checked before any work is done."""
     if not text.endswith(OUTPUT_SUFFIXES):
         raise click.BadParameter(f"{text!r} must end in one of {', '.join(OUTPUT_SUFFIXES)}")
-    return Path(text)
+    path = Path(text)
+    if not path.parent.is_dir():
+        raise click.BadParameter(f"{text!r} lies in a folder that does not exist")
+    return path
 
 
 def _stack(*decorators: Callable[[Command], Command]) -> Callable[[Command], Command]:

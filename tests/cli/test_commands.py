@@ -57,6 +57,7 @@ def test_run_is_the_default_command(tmp_path: Path) -> None:
         (("run", "x.json", "--scale", "gemm"), "NAME=FACTOR"),
         (("run", "x.json", "--scale", "gemm=-1"), "0 or more"),
         (("run", "x.json", "-o", "x.txt"), ".pftrace"),
+        (("run", "x.json", "-o", "no/such/folder/x.json"), "does not exist"),
         (("run", "x.json", "--from", "tp=two"), "tp must be a positive whole number"),
         (("run", "x.json", "--from", "cows=2"), "is not KEY=VALUE"),
         (("profiles", "h8000"), "h800"),
