@@ -8,17 +8,12 @@ import numpy as np
 
 from replay.core.columns import Int8
 from replay.graph.types import Graph
+from replay.program.expert_ops import GEMM, GROUPED
 from replay.program.types import Role
 from replay.trace import CollectiveKind
 
-BY_NAME: tuple[tuple[re.Pattern[str], Role], ...] = (
-    (
-        re.compile(r"m_grouped_|group(?:ed)?_?gemm.*m_?grouped|GroupProblemShape|grouped_matmul|GroupedMatmul"),
-        Role.EXPERTS,
-    ),
-    (re.compile(r"gatherTopK|topk_(?:sum|softmax|idx)|moe_?gate|group_?topk", re.IGNORECASE), Role.ROUTER),
-)
-"""Kernel names of grouped GEMMs and of routing."""
+ROUTING = re.compile(r"gatherTopK|topk_(?:sum|softmax|idx)|moe_?gate|grouped?_?topk", re.IGNORECASE)
+"""Kernel names of routing."""
 
 BY_COLLECTIVE = {
     CollectiveKind.SEND: Role.P2P,
@@ -48,4 +43,6 @@ def refine_roles(graph: Graph, stated: Int8) -> Int8:
 
 
 def _role_of_name(name: str) -> Role:
-    return next((role for pattern, role in BY_NAME if pattern.search(name)), Role.NONE)
+    if ROUTING.search(name):
+        return Role.ROUTER
+    return Role.EXPERTS if GROUPED.search(name) and GEMM.search(name) else Role.NONE
