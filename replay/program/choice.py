@@ -92,7 +92,9 @@ class Chooser:
         pool = _prefer(pool, lambda block: self._place[int(ranks[block])] == place)
         if kind.microbatch >= 0:
             count = program.layout.microbatches or 1 + max(keys[block].microbatch for block in pool)
-            pool = _prefer(pool, lambda block: position_class(keys[block].microbatch, count) == kind.microbatch)
+            place_of = {block: position_class(keys[block].microbatch, count) for block in pool}
+            nearest = next(c for c in _nearest_classes(kind) if c in place_of.values())
+            pool = [block for block in pool if place_of[block] == nearest]
         signature, _ = Counter(program.signatures[block] for block in pool).most_common(1)[0]
         return Choice(tuple(block for block in pool if program.signatures[block] == signature), assumed)
 
@@ -112,6 +114,17 @@ class Chooser:
         if opposite:
             return opposite, "pipeline transfers of one direction stand for those of the other"
         raise RefusedError(_missing(kind))
+
+
+def _nearest_classes(kind: BlockKey) -> tuple[int, ...]:
+    """Position classes that can stand for that of ``kind``, best first.
+
+    What makes the first micro-batch special is in its forward (weight casts, gathers), and in the backward of the last
+    (gradient syncs); the other pass of each is like a steady one.
+    """
+    if kind.microbatch == 1:
+        return (1, 2, 0) if kind.phase is Phase.FORWARD else (1, 0, 2)
+    return (kind.microbatch, 1, 2 - kind.microbatch)
 
 
 def _prefer(pool: Iterable[int], wanted: Callable[[int], bool]) -> list[int]:

@@ -10,7 +10,7 @@ import numpy as np
 from replay.graph.types import Edges, Graph, GraphHealth, OpKind, Rule
 from replay.layout import Layout
 from replay.model import ModelSpec
-from replay.program.blocks import Part
+from replay.program.blocks import BlockKey, Part
 from replay.program.exchange import Action, partner, steps
 from replay.program.groups import coordinates, rank_at
 from replay.program.types import Labels, Phase, Role
@@ -123,10 +123,19 @@ class Recording:
         )  # fmt: skip
 
 
-def pipeline_step(layout: Layout, layers: int, costs: Costs = Costs(), slow: dict[int, int] | None = None):  # type: ignore[no-untyped-def]
-    """A step of ``layout`` as Megatron runs it, every layer one kernel; ``slow`` adds ns to a rank's forward layers."""
+def pipeline_step(
+    layout: Layout,
+    layers: int,
+    costs: Costs,
+    slow: dict[int, int] | None = None,
+    only: tuple[int, ...] | None = None,
+) -> tuple[Graph, Labels]:
+    """A step of ``layout`` as Megatron runs it, every layer one kernel.
+
+    ``slow`` adds ns to a rank's forward layers; ``only`` these ranks are recorded.
+    """
     recording = Recording(layout)
-    for rank in range(layout.world_size):
+    for rank in only or range(layout.world_size):
         _Rank(recording, rank, layers, costs, (slow or {}).get(rank, 0)).run()
     return recording.build()
 
@@ -155,7 +164,7 @@ class _Rank:
             self.rank, "adam", self.costs.optimizer, (Phase.OPTIMIZER, Role.OPTIMIZER, -1, -1, -1), self.costs.launch
         )
 
-    def _pass(self, key) -> None:  # type: ignore[no-untyped-def]
+    def _pass(self, key: BlockKey) -> None:
         count = self.layers // (self.layout.pp * self.layout.vpp)
         forward = key.phase is Phase.FORWARD
         modules = [(Role.MLP, layer) for layer in range(key.chunk * count, (key.chunk + 1) * count)]
@@ -174,7 +183,7 @@ class _Rank:
             self.recording.edges += [(transfer, op, Rule.EVENT) for transfer in self.waiting]
             self.waiting = []
 
-    def _transfer(self, key) -> None:  # type: ignore[no-untyped-def]
+    def _transfer(self, key: BlockKey) -> None:
         index = coordinates(self.layout, self.rank)
         peer = rank_at(self.layout, {**index, "pp": partner(key).chunk % self.layout.pp})
         send = key.part is Part.SEND

@@ -1,11 +1,17 @@
 """Synthesis against hand arithmetic: one layer costs 10 ns forward and 20 ns backward unless said."""
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 
 from replay.core.errors import LayoutError, RefusedError
+from replay.graph.types import OpKind
 from replay.layout import Layout
-from replay.program.synthesis import synthesise
+from replay.model import ModelSpec
+from replay.program.synthesis import Timing, synthesise
 from replay.program.templates import Program, lift
+from replay.program.types import Phase
 from replay.simulate.engine import simulate
 from tests.program.recorded import Costs, pipeline_step
 
@@ -122,3 +128,52 @@ def test_a_pipeline_cannot_be_learned_from_one_stage() -> None:
     lifted = program(pp=1, world_size=1, group_size=1)
     with pytest.raises(RefusedError, match="no forward send between pipeline stages"):
         synthesise(lifted, layout())
+
+
+def test_one_rank_a_stage_stands_for_its_data_group() -> None:
+    """Two of four ranks: the other two behave alike, so the source comes back and only two ranks are simulated."""
+    sizes = {"dp": 2, "world_size": 4, "gbs": 8, "microbatches": 4}
+    graph, labels = pipeline_step(layout(**sizes), 4, Costs(5, 10, gradients=3), only=(0, 2))
+    laid_out = synthesise(lift(graph, labels), labels.layout)
+    assert simulate(laid_out.graph).step_ns == graph.measured_step_ns == 5 * 30 + 3
+    assert laid_out.notes == ("2 of 4 ranks are simulated; the others behave like them",)
+
+
+def test_a_stage_nobody_recorded_is_refused() -> None:
+    """Ranks 0 and 1 are stage 0: what head and loss cost is not known."""
+    graph, labels = pipeline_step(layout(dp=2, world_size=4, gbs=4), 4, Costs(5, 10), only=(0, 1))
+    with pytest.raises(RefusedError, match=r"no rank of pipeline stage 1 \(of 2\) is in the input"):
+        synthesise(lift(graph, labels), labels.layout)
+
+
+def test_durations_may_be_retimed() -> None:
+    """All device work twice as long: (m + p - 1)(F + B) = 180."""
+    lifted = program()
+    timing = Timing(2 * lifted.graph.duration_ns, lifted.graph.grade)
+    assert simulate(synthesise(lifted, lifted.layout, timing).graph).step_ns == 180
+
+
+def test_position_classes_are_kept_apart() -> None:
+    """Only the first micro-batch carries a weight cast of 6 ns a stage; with m = 4 there is still one, not two."""
+    graph, labels = pipeline_step(layout(), 4, Costs(5, 10))
+    first = (labels.phase == Phase.FORWARD) & (labels.microbatch == 0) & (graph.kind == OpKind.COMPUTE)
+    slower = graph.with_durations(graph.duration_ns + 3 * (first & (labels.layer >= 0)))
+    lifted = lift(slower, labels)
+    assert step_of(lifted, lifted.layout.change(gbs=4)) == 150 + 2 * 6
+
+
+def test_expert_gradients_appear_with_a_smaller_ep() -> None:
+    """ep 2 to 1 on dp 2: dense P = 4 h^2 = 400, experts P = 3 h f E = 3 x 10 x 5 x 4 = 600 a layer, so 8 ns x 1.5."""
+    source = layout(pp=1, dp=2, ep=2, world_size=2, group_size=1, gbs=4)
+    graph, labels = pipeline_step(source, 4, Costs(5, 10, gradients=8))
+    labels = replace(labels, model=ModelSpec(layers=4, hidden=10, moe_ffn=5, experts=4))
+    laid_out = synthesise(lift(graph, labels), source.change(ep=1))
+    assert simulate(laid_out.graph).step_ns == graph.measured_step_ns + 12
+
+
+def test_without_labels_there_is_nothing_to_lift() -> None:
+    """The refusal says which ranges to record."""
+    graph, labels = pipeline_step(layout(), 4, Costs(5, 10))
+    unknown = replace(labels, phase=np.zeros(len(graph), np.int8))
+    with pytest.raises(RefusedError, match="forward microbatch=0 chunk=0"):
+        lift(graph, unknown)
