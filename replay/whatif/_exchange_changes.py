@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from replay.core.columns import Bool, Float64
+from replay.core.columns import Bool, Float64, Int64
 from replay.core.errors import RefusedError
 from replay.core.evidence import Grade
 from replay.core.units import NS_PER_US
@@ -89,26 +89,28 @@ def put_flat(draft: Draft, c: Comparison, ops: ExpertOps) -> None:
             ops.all_to_all, 0.0, (0.0, 0.0), Change("all-to-all", before, {}, "no exchange at ep 1", Grade.SCALED)
         )
         return
-    duration = c.graph.duration_ns[chosen].astype(np.float64)
-    latency = message_latency_ns(c.graph, ops.all_to_all, c.old.ep)
-    plain = flat_factor(c.old, c.new, duration, 0.0) * c.exchange_load[chosen]
-    if c.tiers:
-        sizes_ns = {
-            int(s): flat_ns(c.new, c.tiers, max(s, 1)) / flat_ns(c.old, c.tiers, max(s, 1)) for s in set(nbytes)
-        }
-        factor = np.array([sizes_ns[int(size)] for size in nbytes]) * c.exchange_load[chosen]
-        how, grade = "link time, the slower tier", Grade.SCALED
-    elif latency is not None:
-        factor = flat_factor(c.old, c.new, duration, latency) * c.exchange_load[chosen]
-        how, grade = (
-            f"(ep - 1) messages of {latency / NS_PER_US:.1f} us, as the trace shows them, + bytes",
-            Grade.FITTED,
-        )
-    else:
-        factor, how, grade = plain, "bytes", Grade.ASSUMED
+    factor, how, grade = _flat_factor(c, ops.all_to_all, chosen, nbytes)
+    plain = flat_factor(c.old, c.new, c.graph.duration_ns[chosen].astype(np.float64), 0.0) * c.exchange_load[chosen]
     bracket = np.minimum(factor, np.minimum(plain, 1.0)), np.maximum(factor, np.maximum(plain, 1.0))
-    formula = f"measured x (new) / (old) by {how}; bytes = tokens x top-k x hidden x (1 - 1/ep)"
+    formula = f"{how}; bytes = tokens x top-k x hidden x (1 - 1/ep)"
     draft.put(ops.all_to_all, factor, bracket, Change("all-to-all", before, after, formula, c.graded(grade)))
+
+
+def _flat_factor(c: Comparison, ops: Bool, chosen: Int64, nbytes: Int64) -> tuple[Float64, str, Grade]:
+    """Factors of flat all-to-alls, how they come about, and how well they are known."""
+    duration, load = c.graph.duration_ns[chosen].astype(np.float64), c.exchange_load[chosen]
+    if c.tiers:
+        after, before = (
+            np.array([flat_ns(side, c.tiers, max(s, 1)) for s in nbytes.tolist()]) for side in (c.new, c.old)
+        )
+        if leaves_node(c.old) != leaves_node(c.new) and (nbytes > 0).all():
+            return after * load / np.maximum(duration, 1.0), "link time: another tier than measured", Grade.DATASHEET
+        return after / before * load, "measured x link time(new) / (old), the slower tier", Grade.SCALED
+    latency = message_latency_ns(c.graph, ops, c.old.ep)
+    if latency is None:
+        return flat_factor(c.old, c.new, duration, 0.0) * load, "measured x bytes(new) / (old)", Grade.ASSUMED
+    how = f"measured = (ep - 1) messages of {latency / NS_PER_US:.1f} us, as the trace shows them, + bytes, each scaled"
+    return flat_factor(c.old, c.new, duration, latency) * load, how, Grade.FITTED
 
 
 def put_gathers(draft: Draft, c: Comparison, ops: ExpertOps) -> None:

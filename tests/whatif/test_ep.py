@@ -111,6 +111,16 @@ def test_message_latency_is_learnt_from_a_small_all_reduce() -> None:
     assert result.grade[0] == Grade.FITTED
 
 
+def test_a_flat_exchange_that_starts_to_leave_the_node_takes_the_links_word() -> None:
+    """2 devices a node, ep 2 to 4: half of 1 MiB crosses 1 GB/s, whatever was measured inside."""
+    slow = profile(intra_node_bytes_per_s=100e9, inter_node_bytes_per_s=1e9, devices_per_node=2)
+    pair = (Group("ep", "EXPERT_MODEL_PARALLEL_GROUP", (0, 1)),)
+    graph, rows = step([("dispatch", "SendRecv", 600, ALL_TO_ALL)], pair)
+    result = retimed(graph, rows, ep=4, source=replace(LAYOUT, ep=2), profile=slow)
+    assert result.apply(graph).duration_ns.tolist() == [(1 << 20) // 2]
+    assert result.grade[0] == Grade.DATASHEET
+
+
 def test_no_exchange_at_ep_1() -> None:
     graph, rows = step([("dispatch", "SendRecv", 600, ALL_TO_ALL), ("experts", "grouped_gemm", 100, None)], EP_GROUP)
     assert retimed(graph, rows, ep=1).apply(graph).duration_ns.tolist() == [0, 100]
