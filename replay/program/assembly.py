@@ -15,7 +15,7 @@ import numpy as np
 from replay.core.columns import Int64
 from replay.graph.types import Edges, Graph, GraphHealth, OpKind, Rule
 from replay.layout import Layout
-from replay.program.blocks import BlockKey
+from replay.program.keys import BlockKey
 from replay.program.piece import Piece
 from replay.program.rendezvous import PAIRWISE_MEMBERS, Match, Rendezvous
 from replay.program.templates import Outer, Program, Structure

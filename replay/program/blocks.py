@@ -11,8 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from enum import IntEnum
-from typing import NamedTuple
 
 import numpy as np
 
@@ -20,54 +18,10 @@ from replay.core.columns import Bool, Int32, Int64, Ragged, freeze, offsets_from
 from replay.graph.types import DEVICE_OPS, Graph, OpKind, Rule
 from replay.program.comm_ops import P2P_KINDS, comm_kind, lane_order
 from replay.program.groups import coordinates
+from replay.program.keys import PASS_PARTS, PASS_PHASES, BlockKey, Part
+from replay.program.transfers import settle
 from replay.program.types import Labels, Phase, Role
 from replay.trace import CollectiveKind
-
-PASS_PHASES = (Phase.FORWARD, Phase.BACKWARD, Phase.WEIGHT)
-
-
-class Part(IntEnum):
-    """What a block is."""
-
-    PROLOGUE = 0
-    BEGIN = 1  # of a pass, before its first module
-    EMBEDDING = 2
-    LAYER = 3
-    HEAD = 4
-    END = 5  # of a pass, after its last module
-    SEND = 6
-    RECV = 7
-    WAIT = 8  # the host waits for an exchange
-    GRAD_SYNC = 9
-    TAIL = 10
-
-
-PASS_PARTS = (Part.BEGIN, Part.EMBEDDING, Part.LAYER, Part.HEAD, Part.END)
-P2P_PARTS = (Part.SEND, Part.RECV, Part.WAIT)
-TAIL_PARTS = (Part.GRAD_SYNC, Part.TAIL)
-
-
-class BlockKey(NamedTuple):
-    """Identity of a block on its rank. ``chunk`` counts over the whole model: chunk on the rank x pp + stage.
-
-    Sends and receives carry the pass of this rank whose output or input they move. A wait has only an ordinal.
-    """
-
-    part: Part
-    phase: Phase = Phase.NONE
-    microbatch: int = -1
-    chunk: int = -1
-    layer: int = -1
-    ordinal: int = -1
-
-    def same_pass(self, other: BlockKey | None) -> bool:
-        """True when both are modules of one pass."""
-        return (
-            other is not None
-            and self.part in PASS_PARTS
-            and other.part in PASS_PARTS
-            and (self.phase, self.microbatch, self.chunk) == (other.phase, other.microbatch, other.chunk)
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +131,7 @@ def _module(role: int, layer: int) -> tuple[Part, int]:
 
 def _place(wanted: list[BlockKey | None]) -> list[BlockKey]:
     """Block of every leading op of one rank, given in order of time what each asks for."""
-    wanted = _settle_transfers(wanted)
+    wanted = settle(wanted)
     placed: list[BlockKey] = []
     previous: BlockKey | None = None
     waits = 0
@@ -189,36 +143,6 @@ def _place(wanted: list[BlockKey | None]) -> list[BlockKey]:
         placed.append(chosen)
         previous = None if chosen.part is Part.PROLOGUE else chosen
     return placed
-
-
-def _settle_transfers(wanted: list[BlockKey | None]) -> list[BlockKey | None]:
-    """Give the ops of a transfer's range its direction, and drop waits that no transfer precedes.
-
-    A range is a run of ops with one pass, labelled as pipeline transfer; its launch says SEND or RECV.
-    """
-    settled = list(wanted)
-    run: list[int] = []
-    for index, key in enumerate([*wanted, None]):
-        inside = key is not None and key.part in P2P_PARTS and key.microbatch >= 0
-        if run and not (inside and key is not None and key[1:] == _key(wanted, run[0])[1:]):
-            launches = [_key(wanted, i) for i in run if _key(wanted, i).part is not Part.WAIT]
-            for i in run:
-                settled[i] = launches[0] if launches else None
-            run = []
-        if inside:
-            run.append(index)
-    exchanging = False
-    for index, key in enumerate(settled):
-        if key is not None:
-            exchanging = key.part in P2P_PARTS and (key.part is not Part.WAIT or exchanging)
-            settled[index] = None if key.part is Part.WAIT and not exchanging else key
-    return settled
-
-
-def _key(wanted: list[BlockKey | None], index: int) -> BlockKey:
-    key = wanted[index]
-    assert key is not None
-    return key
 
 
 def _following(wanted: list[BlockKey | None]) -> list[BlockKey | None]:

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from replay.core.errors import RefusedError
 from replay.layout import Layout
-from replay.program.blocks import P2P_PARTS, BlockKey, Part
 from replay.program.groups import coordinates
+from replay.program.keys import P2P_PARTS, BlockKey, Part
 from replay.program.templates import Program, coordinate_key
 from replay.program.types import Phase
 

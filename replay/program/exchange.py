@@ -16,7 +16,7 @@ from typing import NamedTuple
 from replay.core.errors import RefusedError
 from replay.layout import Layout
 from replay.pipelines import schedule
-from replay.program.blocks import BlockKey, Part
+from replay.program.keys import BlockKey, Part
 from replay.program.types import Phase
 from replay.recording import PassKind
 

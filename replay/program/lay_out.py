@@ -12,10 +12,10 @@ from replay.core.columns import Int64
 from replay.graph.types import Graph, OpKind, Rule
 from replay.layout import Layout
 from replay.program.assembly import Assembly
-from replay.program.blocks import P2P_PARTS, BlockKey, Part
 from replay.program.exchange import Action, overlaps, partner, steps
 from replay.program.expert_gradients import expert_sum
 from replay.program.groups import FAMILIES, Family, coordinates, rank_at
+from replay.program.keys import P2P_PARTS, BlockKey, Part
 from replay.program.lanes import P2P_ROLE
 from replay.program.parameters import Partition
 from replay.program.piece import Piece, Pieces, Timing

@@ -13,8 +13,8 @@ from replay.core.columns import Bool, Float64
 from replay.graph.types import OpKind
 from replay.layout import Layout
 from replay.model import ModelSpec
-from replay.program.blocks import BlockKey, Part
 from replay.program.groups import coordinates
+from replay.program.keys import BlockKey, Part
 from replay.program.templates import Program
 from replay.program.types import Phase
 

@@ -10,8 +10,8 @@ from replay.core.columns import Int8, Int64
 from replay.core.evidence import Grade
 from replay.graph.types import Graph
 from replay.layout import Layout
-from replay.program.blocks import BlockKey
 from replay.program.choice import Choice, Chooser
+from replay.program.keys import BlockKey
 from replay.program.parameters import Partition, tail_scale
 from replay.program.templates import Program, Structure, mean_ns, structure
 

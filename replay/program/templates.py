@@ -19,9 +19,10 @@ from replay.core.errors import RefusedError
 from replay.core.statistics import trimmed_mean
 from replay.graph.types import Graph, OpKind, Rule
 from replay.layout import Layout
-from replay.program.blocks import PASS_PARTS, BlockKey, Blocks, Part, cut
+from replay.program.blocks import Blocks, cut
 from replay.program.comm_ops import is_p2p, lane_order
 from replay.program.groups import Family, classify, coordinates
+from replay.program.keys import PASS_PARTS, BlockKey, Part
 from replay.program.lanes import P2PLanes, lane_roles, p2p_lanes, waiting_role
 from replay.program.types import Labels, Role
 

@@ -10,9 +10,9 @@ import numpy as np
 from replay.graph.types import Edges, Graph, GraphHealth, OpKind, Rule
 from replay.layout import Layout
 from replay.model import ModelSpec
-from replay.program.blocks import BlockKey, Part
 from replay.program.exchange import Action, partner, steps
 from replay.program.groups import coordinates, rank_at
+from replay.program.keys import BlockKey, Part
 from replay.program.types import Labels, Phase, Role
 from replay.simulate.engine import simulate
 from replay.trace import CollectiveKind, Group, Lane
@@ -125,24 +125,26 @@ class Recording:
 
 def pipeline_step(
     layout: Layout,
-    layers: int,
+    layers: int | Sequence[int],
     costs: Costs,
     slow: dict[int, int] | None = None,
     only: tuple[int, ...] | None = None,
 ) -> tuple[Graph, Labels]:
-    """A step of ``layout`` as Megatron runs it, every layer one kernel.
+    """A step of ``layout`` as Megatron runs it, every layer one kernel; ``layers`` in all, or of every chunk.
 
     ``slow`` adds ns to a rank's forward layers; ``only`` these ranks are recorded.
     """
     recording = Recording(layout)
+    chunks = layout.pp * layout.vpp
+    counts = [layers // chunks] * chunks if isinstance(layers, int) else list(layers)
     for rank in only or range(layout.world_size):
-        _Rank(recording, rank, layers, costs, (slow or {}).get(rank, 0)).run()
+        _Rank(recording, rank, counts, costs, (slow or {}).get(rank, 0)).run()
     return recording.build()
 
 
 class _Rank:
-    def __init__(self, recording: Recording, rank: int, layers: int, costs: Costs, slow: int) -> None:
-        self.recording, self.rank, self.layers, self.costs, self.slow = recording, rank, layers, costs, slow
+    def __init__(self, recording: Recording, rank: int, counts: list[int], costs: Costs, slow: int) -> None:
+        self.recording, self.rank, self.counts, self.costs, self.slow = recording, rank, counts, costs, slow
         self.layout = recording.layout
         self.stage = coordinates(self.layout, rank)["pp"]
         self.posted: list[int] = []
@@ -165,9 +167,9 @@ class _Rank:
         )
 
     def _pass(self, key: BlockKey) -> None:
-        count = self.layers // (self.layout.pp * self.layout.vpp)
+        first = sum(self.counts[: key.chunk])
         forward = key.phase is Phase.FORWARD
-        modules = [(Role.MLP, layer) for layer in range(key.chunk * count, (key.chunk + 1) * count)]
+        modules = [(Role.MLP, layer) for layer in range(first, first + self.counts[key.chunk])]
         if key.chunk == 0:
             modules.insert(0, (Role.EMBEDDING, -1))
         if key.chunk == self.layout.pp * self.layout.vpp - 1:

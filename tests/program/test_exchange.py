@@ -3,8 +3,8 @@
 import pytest
 
 from replay.layout import Layout
-from replay.program.blocks import BlockKey, Part
 from replay.program.exchange import Action, overlaps, partner, steps
+from replay.program.keys import BlockKey, Part
 from replay.program.types import Phase
 from traces.record.schedules import Pass, schedule
 

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from replay.core.errors import LayoutError, RefusedError
-from replay.graph.types import OpKind
+from replay.graph.types import OpKind, Rule
 from replay.layout import Layout
 from replay.model import ModelSpec
 from replay.program.synthesis import Timing, synthesise
 from replay.program.templates import Program, lift
-from replay.program.types import Phase
+from replay.program.types import Phase, Role
 from replay.simulate.engine import simulate
 from tests.program.recorded import Costs, pipeline_step
 
@@ -22,7 +22,7 @@ def layout(**sizes: object) -> Layout:
     return Layout(**{**base, **sizes})  # type: ignore[arg-type]
 
 
-def program(layers: int = 4, costs: Costs | None = None, **sizes: object) -> Program:
+def program(layers: int | tuple[int, ...] = 4, costs: Costs | None = None, **sizes: object) -> Program:
     """A lifted 1F1B step."""
     return lift(*pipeline_step(layout(**sizes), layers, costs or Costs(5, 10)))
 
@@ -48,13 +48,41 @@ def test_the_recording_is_what_hand_arithmetic_says() -> None:
         (8, {"pp": 4, "vpp": 2, "world_size": 4, "group_size": 4, "gbs": 8, "microbatches": 8,
              "schedule": "interleaved"}),
         (3, {"pp": 1, "world_size": 1, "group_size": 1}),
+        ((3, 1), {"gbs": 6, "microbatches": 6}),
+        (2, {"dp": 10, "world_size": 20, "gbs": 20}),
     ],
 )  # fmt: skip
-def test_source_layout_comes_back_exactly(layers: int, sizes: dict[str, object]) -> None:
+def test_source_layout_comes_back_exactly(layers: int | tuple[int, ...], sizes: dict[str, object]) -> None:
     """Equal instances: templates, recomputed waits and the order from (p, m, v, G) give the measured step."""
     costs = Costs(7, 13, embedding=3, head=11, transfer=2, gradients=5, optimizer=4, launch=1)
     lifted = program(layers, costs, **sizes)
     assert step_of(lifted, lifted.layout) == lifted.graph.measured_step_ns
+
+
+def test_uneven_chunks_may_become_even() -> None:
+    """Stages of 3 and 1 layers, v 2: m(F + B) + (p - 1)(F + B) / v = 4 x 30 + 15, as from even stages."""
+    lifted = program((3, 1), gbs=4, microbatches=4)
+    assert step_of(lifted, lifted.layout.change(vpp=2)) == 4 * 30 + 15
+
+
+def test_transfers_need_no_range_of_their_own() -> None:
+    """A send belongs to the pass before it, a receive to the pass after it."""
+    graph, labels = pipeline_step(layout(gbs=4, microbatches=4), 4, Costs(5, 10, transfer=2))
+    bare = labels.role == Role.P2P
+    unlabelled = replace(
+        labels,
+        **{name: np.where(bare, 0, getattr(labels, name)).astype(np.int8) for name in ("phase", "role")},
+        **{name: np.where(bare, -1, getattr(labels, name)).astype(np.int32) for name in ("microbatch", "chunk")},
+    )
+    assert step_of(lift(graph, unlabelled), labels.layout) == graph.measured_step_ns
+
+
+def test_large_collectives_meet_in_one_op() -> None:
+    """Ten members: ten edges in and ten out instead of a hundred."""
+    lifted = program(2, pp=1, dp=10, world_size=10, group_size=1, gbs=10, microbatches=1)
+    graph = synthesise(lifted, lifted.layout).graph
+    assert (graph.kind == OpKind.MARK).sum() == 1
+    assert (graph.edges.rule == Rule.COLLECTIVE).sum() == 20
 
 
 def test_two_chunks_halve_the_bubble() -> None:
