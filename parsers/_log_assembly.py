@@ -125,9 +125,9 @@ class Collector:
 
 
 def iterations_of(collector: Collector) -> Iterations:
-    """Columns of the strongest dialect that the log holds; runs are renumbered without gaps."""
+    """Columns of the strongest dialect that the log holds."""
     rows = _strongest(collector)
-    runs = np.unique([row.run for row in rows], return_inverse=True)[1].astype(np.int32)
+    runs = np.fromiter((row.run for row in rows), np.int32, len(rows))
     number = np.fromiter((row.line.iteration for row in rows), np.int64, len(rows))
     columns: dict[str, Any] = {name: _integers(rows, name) for name in _INTEGERS}
     columns |= {name: _floats(rows, name) for name in _FLOATS}
@@ -136,7 +136,7 @@ def iterations_of(collector: Collector) -> Iterations:
     checkpoint = np.fromiter((row.checkpoint for row in rows), np.bool_, len(rows))
     usable = ~evaluation & ~checkpoint & (columns["skipped"] <= 0)
     warmup = np.zeros(len(rows), np.bool_)
-    for run in range(int(runs.max(initial=-1)) + 1):
+    for run in np.unique(runs).tolist():
         members = np.flatnonzero(runs == run)
         kept = usable[members] if usable[members].any() else np.ones(len(members), np.bool_)
         warmup[members[: warmup_rows(elapsed[members], kept)]] = True

@@ -43,7 +43,7 @@ class _Columns:
 class Iterations(_Columns):
     """One row per logged line, in file order. A line is the mean over the ``span`` iterations since the line before."""
 
-    run: Int32  # 0-based; a file may hold several runs of a job
+    run: Int32  # 0-based; a file may hold several runs of a job, and runs that log nothing are numbered too
     iteration: Int64
     span: Int64
     elapsed_ns: Int64  # mean wall time of one iteration

@@ -15,6 +15,7 @@ from replay.cli.progress import stages
 @click.command("inspect", short_help="Show what an input holds and what can be asked of it.")
 @options.PATHS
 @options.source_facts
+@options.hardware
 @options.json_output
 @options.quiet
 def command(inputs: tuple[Path, ...], *, as_json: bool, quiet: bool, **given: Any) -> None:

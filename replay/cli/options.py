@@ -69,6 +69,13 @@ def source_facts(command: Command) -> Command:
     )(command)
 
 
+def hardware(command: Command) -> Command:
+    """The device, where the input does not name it."""
+    return click.option(
+        "--hardware", metavar="PROFILE", help="Name or .toml of the profile whose peak MFU is taken of (training logs)."
+    )(command)
+
+
 def anchor(command: Command) -> Command:
     """What the prediction is scaled from, and whether it may be made at all."""
     return _stack(

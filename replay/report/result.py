@@ -13,6 +13,8 @@ from typing import Any, TypeVar
 
 import orjson
 
+from replay.report.log_facts import LogFacts
+
 SCHEMA = 1
 
 Numbers = Mapping[str, float | int | None]
@@ -184,6 +186,11 @@ class Inspection(Measured):
 
     model: Mapping[str, Any] = field(default_factory=dict)
     iterations_logged: int | None = None
+    metrics: Numbers = field(
+        default_factory=lambda: {"tokens_per_s": None, "tokens_per_s_per_device": None, "mfu": None}
+    )
+    memory: Mapping[str, Any] = field(default_factory=lambda: {"per_stage_gib": [], "peak_gib": None})
+    log: LogFacts | None = None  # of a training log
     top_ops: tuple[OpTotal, ...] = ()
     launch_coverage_pct: float | None = None
     questions: tuple[Topic, ...] = ()

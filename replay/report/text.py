@@ -9,6 +9,7 @@ from typing import TextIO
 
 from rich.console import Group
 
+from replay.report import log_text
 from replay.report import text_sections as sections
 from replay.report import text_tables as tables
 from replay.report.console import console
@@ -41,6 +42,17 @@ _INSPECTION = (
     sections.questions,
     sections.warnings,
 )
+_LOG = (
+    log_text.steady_lines,
+    sections.layouts,
+    sections.model,
+    log_text.throughput,
+    log_text.memory,
+    log_text.timers,
+    log_text.health,
+    sections.questions,
+    sections.warnings,
+)
 
 
 def render_run(result: RunResult, out: TextIO, *, explain: bool = False, quiet: bool = False) -> None:
@@ -51,5 +63,6 @@ def render_run(result: RunResult, out: TextIO, *, explain: bool = False, quiet: 
 
 def render_inspection(result: Inspection, out: TextIO, *, quiet: bool = False) -> None:
     """Write what an input holds, its statistics and what can be asked of it; ``quiet`` keeps the first lines."""
-    chosen = (sections.input_facts, sections.measured_step) + (() if quiet else _INSPECTION)
+    body = _LOG if result.log else _INSPECTION
+    chosen = (sections.input_facts, sections.measured_step) + (() if quiet else body)
     console(out).print(Group(*(item for section in chosen for item in section(result))))

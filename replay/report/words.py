@@ -58,4 +58,6 @@ def counted(items: Sequence[object], noun: str) -> str:
 
 def ranks_words(ranks: Sequence[int]) -> str:
     """``rank 0``, ``ranks 0, 1``."""
+    if not ranks:
+        return "no rank told apart"
     return f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {listed([str(rank) for rank in ranks])}"

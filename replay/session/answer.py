@@ -10,6 +10,7 @@ from parsers import ReadOptions, read, run_description
 from replay.recording import PipelineRecording
 from replay.report.result import RunResult
 from replay.report.slices import Run
+from replay.runlog import RunLog
 from replay.session.question import Facts, Question
 
 Progress = Callable[[str], None]
@@ -32,10 +33,12 @@ def answer(sources: Sequence[Path], question: Question, facts: Facts, progress: 
 
     Raises :class:`RefusedError` where the input cannot answer it or the baseline is not reproduced (R6).
     """
-    from replay.session import recording_run, trace_run  # noqa: PLC0415 - both build an Answer
+    from replay.session import log_run, recording_run, trace_run  # noqa: PLC0415 - two of them build an Answer
 
     progress("reading")
     recorded = read(sources, ReadOptions(trace_processor=facts.trace_processor))
     if isinstance(recorded, PipelineRecording):
         return recording_run.answer(recorded, question, facts, progress)
+    if isinstance(recorded, RunLog):
+        raise log_run.refuse(recorded)
     return trace_run.answer(recorded, run_description.find(sources), question, facts, progress)

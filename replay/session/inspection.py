@@ -10,7 +10,8 @@ from replay.core.errors import RefusedError
 from replay.recording import PipelineRecording
 from replay.report.result import Inspection, LayoutFacts, Topic, extend
 from replay.report.statistics import launch_coverage_pct, top_ops
-from replay.session import recording_run
+from replay.runlog import RunLog
+from replay.session import log_run, recording_run
 from replay.session.answer import Progress, no_progress
 from replay.session.baseline import Baseline, replay_trace
 from replay.session.facts import health_facts, trace_facts
@@ -30,6 +31,8 @@ def inspect(sources: Sequence[Path], facts: Facts, progress: Progress = no_progr
     recorded = read(sources, ReadOptions(trace_processor=facts.trace_processor))
     if isinstance(recorded, PipelineRecording):
         return recording_run.inspect(recorded, facts)
+    if isinstance(recorded, RunLog):
+        return log_run.inspect(recorded, facts)
     progress("building the graph")
     return _inspect_trace(recorded, find_source(recorded, facts, run_description.find(sources)), facts)
 

@@ -53,6 +53,7 @@ class Facts:
     step_marker: str | None = None
     measured_step_ms: float | None = None
     trace_processor: str | None = None
+    hardware: str | None = None  # profile whose peak MFU is taken of
     force: bool = False
 
 
