@@ -28,13 +28,16 @@ def retiming_part(target: Graph, retiming: Retiming, origin: Int64) -> Part:
 
 
 def transfer_part(source: Graph, target: Graph, origin: Int64, ratio: float) -> Part:
-    """Transfers towards both ends of their bracket (R3), in the source and in the target, so what is common cancels.
+    """Transfers seen from some of their ranks only, towards both ends of their bracket (R3).
 
-    The bracket of one transfer reaches up to its whole kernel, waiting included; all of them at that end would
-    contradict the step that was measured. So an end is approached only as far as the source stays reproduced.
+    Source and target move together, so what is common cancels. Where all ranks were seen, the waiting is known. The
+    bracket of one transfer reaches up to its whole kernel, waiting included; all of them at that end would contradict
+    the step that was measured, so an end is approached only as far as the source stays reproduced.
     """
     comms, duration = source.comms, np.maximum(source.duration_ns, 1)
+    partly = (comms.seen < comms.size) | (comms.size < 0)
     moving = (source.kind == OpKind.TRANSFER) & (source.comm >= 0)
+    moving[moving] = partly[source.comm[moving]]
     as_it_is = _step(source, np.ones(len(source)))
     ratios = []
     for bound in (comms.transfer_low_ns, comms.transfer_high_ns):
@@ -45,7 +48,11 @@ def transfer_part(source: Graph, target: Graph, origin: Int64, ratio: float) -> 
                 break
             change /= 2
         ratios.append(_step(target, (1 + change)[origin]) / _step(source, 1 + change))
-    return bracket(ratio, (min(ratios), max(ratios)), "transfers, as far as the measured step allows")
+    return bracket(
+        ratio,
+        (min(ratios), max(ratios)),
+        "transfers not seen from all of their ranks, as far as the measured step allows",
+    )
 
 
 def _part(graph: Graph, factors: list[Float64], basis: str) -> Part:

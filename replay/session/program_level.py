@@ -19,10 +19,9 @@ from replay.program.template_means import template_means
 from replay.program.templates import lift
 from replay.program.types import Labels, Role
 from replay.report.result import ChangeRow, Topic
-from replay.session import gate
+from replay.session import gate, graph_level
 from replay.session.baseline import Baseline
 from replay.session.brackets import retiming_part, transfer_part
-from replay.session.graph_level import edit
 from replay.session.interval import bias
 from replay.session.prediction import Lift, Prediction
 from replay.session.question import Facts, Question
@@ -32,6 +31,7 @@ from replay.whatif import ep
 from replay.whatif.experts import read_loads
 
 ANSWERED = ("ep", "pp", "vpp", "gbs", "schedule")  # layout keys that this level re-times or lays out anew
+UNANSWERED = ("tp", "cp", "etp", "mbs", "seq", "world_size", "dispatcher")
 RELAID = ("pp", "vpp", "gbs", "microbatches", "schedule", "group_size")
 EXPERT_ROLES = (Role.DISPATCH, Role.EXPERTS, Role.COMBINE)
 
@@ -55,14 +55,16 @@ class Asked:
 
 def predict(baseline: Baseline, source: Source, question: Question, facts: Facts) -> Prediction:
     """Label the step, check that it can be rebuilt (R6), re-time it and execute the target."""
-    _check_answered(question)
+    target = source.layout.change(**question.layout)
+    _check_answered(source.layout, target)
+    if target == source.layout and question.experts is None:
+        return replace(graph_level.predict(baseline, question), target=target)  # R1: changing nothing changes nothing
     labels = label(baseline.graph, baseline.trace, source.layout, source.model)
     if (labels.template < 0).all():
         raise RefusedError(
             f"{' '.join(question.options())} needs to know what each op belongs to, but no range of this trace says; "
             "record ranges such as 'forward microbatch=0 chunk=0', 'layer=0' and 'attn(F)' around the work"
         )
-    target = source.layout.change(**question.layout)
     retiming = _retiming(baseline, labels, target, question)
     asked = Asked(baseline, labels, target, retiming, question, facts.force)
     return _relaid(asked) if _moves_ops(asked) else _in_place(asked)
@@ -83,8 +85,9 @@ def program_topics(baseline: Baseline, source: Source) -> tuple[Topic, ...]:
     return experts, Topic("--pp, --vpp, --gbs, --schedule", passes, why)
 
 
-def _check_answered(question: Question) -> None:
-    refused = [key for key in question.layout if key not in ANSWERED]
+def _check_answered(source: Layout, target: Layout) -> None:
+    """Refuse sizes that no model of this level knows; those that follow from others (dp, micro-batches) are fine."""
+    refused = [key for key in UNANSWERED if getattr(source, key) != getattr(target, key)]
     if refused:
         raise RefusedError(
             f"a change of {', '.join(refused)} is not modelled for traces; {', '.join(ANSWERED)} can be changed, and "
@@ -117,7 +120,7 @@ def _in_place(asked: Asked) -> Prediction:
     baseline, graph = asked.baseline, asked.baseline.graph
     means = graph.with_durations(template_means(graph.duration_ns, asked.labels.template))
     lifted, forced = _lift(asked, means, simulate(means, plan=baseline.plan).step_ns)
-    target = edit(asked.retiming.apply(graph), asked.question)
+    target = graph_level.edit(asked.retiming.apply(graph), asked.question)
     timeline = simulate(target, residuals=True, plan=baseline.plan)
     prediction = Prediction(target, timeline, timeline.step_ns / baseline.faithful.step_ns, lift=lifted, forced=forced)
     return _completed(asked, prediction, np.arange(len(graph)))
@@ -131,7 +134,7 @@ def _relaid(asked: Asked) -> Prediction:
     lifted, forced = _lift(asked, source.graph, simulate(source.graph).step_ns)
     retimed = retiming.apply(graph)
     laid_out = synthesise(program, asked.target, Timing(retimed.duration_ns, retimed.grade))
-    target = edit(laid_out.graph, asked.question)
+    target = graph_level.edit(laid_out.graph, asked.question)
     timeline = simulate(target, residuals=True)
     ratio = timeline.step_ns / simulate(source.graph, residuals=True).step_ns
     notes = tuple(dict.fromkeys(source.notes + laid_out.notes))

@@ -74,6 +74,14 @@ def test_changing_nothing_changes_nothing(shared_data: Path) -> None:
     assert result["changes"] == []
 
 
+@pytest.mark.parametrize("options", [["--from", "ep=64", "--ep", "64"], ["--tp", "1"]])
+def test_a_layout_that_is_the_source_predicts_the_measured_step(options: list[str], shared_data: Path) -> None:
+    """R1, also for sizes whose change is not modelled."""
+    result = document(shared_data / DEEPSEEK, *options)
+    assert result["speedup"] == pytest.approx(1.0)
+    assert result["layout"]["target"] == result["layout"]["source"]
+
+
 def test_predictions_carry_an_interval_and_what_was_held(shared_data: Path) -> None:
     """The interval holds the prediction; its basis is stated."""
     result = document(shared_data / PRIMUS, "--vpp", "2")
