@@ -15,7 +15,7 @@ from replay.core.evidence import Grade
 from replay.graph.types import OpKind
 from replay.layout import Layout
 from replay.program.groups import sizes
-from replay.program.parameters import Partition
+from replay.program.parameters import Partition, ring
 from replay.program.piece import Piece
 from replay.program.templates import Program, Structure
 from replay.program.types import Phase
@@ -54,7 +54,7 @@ def ratio(program: Program, target: Layout, layers: int, ends: int) -> float | N
         return None
     dense = layers * 4 * model.hidden**2 + ends * (model.vocab or 0) * model.hidden
     expert = layers * 3 * model.hidden * model.moe_ffn * model.experts / target.ep
-    return expert / dense * _ring(sizes(target, expert=True)["dp"]) / _ring(target.dp * target.cp)
+    return expert / dense * ring(sizes(target, expert=True)["dp"]) / ring(target.dp * target.cp)
 
 
 def dense_sum(program: Program, shape: Structure) -> tuple[int, int] | None:
@@ -94,7 +94,3 @@ def cut_out(shape: Structure, ends: tuple[int, int]) -> Structure:
         outer=tuple(replace(outer, target=0) for outer in shape.outer if outer.target == arrival),
         host_waits=(),
     )
-
-
-def _ring(ranks: int) -> float:
-    return (ranks - 1) / ranks

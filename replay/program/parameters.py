@@ -13,10 +13,11 @@ from replay.core.columns import Bool, Float64
 from replay.graph.types import OpKind
 from replay.layout import Layout
 from replay.model import ModelSpec
-from replay.program.groups import coordinates
-from replay.program.keys import BlockKey, Part
+from replay.program.groups import coordinates, sizes
+from replay.program.keys import TAIL_PARTS, BlockKey
 from replay.program.templates import Program
 from replay.program.types import Phase
+from replay.trace import CollectiveKind
 
 Partition = tuple[tuple[int, ...], ...]
 
@@ -37,28 +38,36 @@ def weight(layers: Partition, chunks: list[int], ends: float) -> float:
     return held + ends * ((0 in chunks) + (len(layers) - 1 in chunks))
 
 
+def ring(ranks: int) -> float:
+    """Share of a buffer that each rank of a ring sends, per pass: (n - 1) / n."""
+    return (ranks - 1) / ranks
+
+
 def tail_scale(
     program: Program, exemplar: int, target: Layout, layers: Partition, place: tuple[BlockKey, int]
 ) -> Float64 | None:
     """Factor on every op of block ``exemplar`` when it stands for the tail block ``place`` = (key, rank).
 
-    ``None`` where it does not depend on parameters, or the number of chunks (so their layers) is unchanged.
+    Parameters, times the ring of the data group for sums of gradients, over the data group for an optimizer whose
+    state is sharded. ``None`` where nothing of that changes.
     """
     key, rank = place
     source = program.layout
-    if key.part not in (Part.GRAD_SYNC, Part.TAIL) or source.pp * source.vpp == target.pp * target.vpp:
+    if key.part not in TAIL_PARTS or _tail_sizes(source) == _tail_sizes(target):
         return None
     seen = tuple(program.chunk_layers.get(chunk, ()) for chunk in range(source.pp * source.vpp))
-    origin = program.blocks.keys[exemplar]
-    before = _chunks(source, origin, int(program.blocks.rank[exemplar]))
+    before = _chunks(source, program.blocks.keys[exemplar], int(program.blocks.rank[exemplar]))
     after = _chunks(target, key, rank)
-    ops = program.blocks.ops.row(exemplar)
-    factor = np.ones(len(ops))
-    for mask, ends in _classes(program, exemplar):
+    factor = np.ones(len(program.blocks.ops.row(exemplar)))
+    for mask, ends, groups in _classes(program, exemplar, target):
         held = weight(seen, before, ends)
         if held > 0:
-            factor[mask] = weight(layers, after, ends) / held
+            factor[mask] = groups * weight(layers, after, ends) / held
     return factor
+
+
+def _tail_sizes(layout: Layout) -> tuple[int, ...]:
+    return (layout.pp, layout.vpp, layout.dp * layout.cp)
 
 
 def _chunks(layout: Layout, key: BlockKey, rank: int) -> list[int]:
@@ -69,16 +78,31 @@ def _chunks(layout: Layout, key: BlockKey, rank: int) -> list[int]:
     return [chunk * layout.pp + stage for chunk in range(layout.vpp)]
 
 
-def _classes(program: Program, exemplar: int) -> list[tuple[Bool, float]]:
-    """Ops of a block that scale alike: dense transfers, expert transfers, optimizer kernels, with their end weight."""
-    graph, labels = program.graph, program.labels
+def _classes(program: Program, exemplar: int, target: Layout) -> list[tuple[Bool, float, float]]:
+    """Ops of a block that scale alike, with their end weight and the factor that their data group adds.
+
+    Dense sums, expert sums (another ep re-times these itself), optimizer kernels.
+    """
+    graph, labels, source = program.graph, program.labels, program.layout
     ops = program.blocks.ops.row(exemplar)
     syncing = (graph.kind[ops] == OpKind.TRANSFER) & (labels.phase[ops] == Phase.SYNC)
     families = [program.families[row] if row >= 0 else None for row in graph.comm[ops].tolist()]
     expert = np.array([family is not None and family.expert for family in families], np.bool_)
     updating = (graph.kind[ops] == OpKind.COMPUTE) & np.isin(labels.phase[ops], (Phase.OPTIMIZER, Phase.SYNC))
+    dense = (source.dp * source.cp, target.dp * target.cp)
+    experts = (sizes(source, expert=True)["dp"], sizes(target, expert=True)["dp"])
+    kept_ep = source.ep == target.ep
     return [
-        (syncing & ~expert, end_weight(labels.model)),
-        (syncing & expert, 0.0),
-        (updating, end_weight(labels.model, program.layout.ep)),
+        (syncing & ~expert, end_weight(labels.model), _ring_ratio(*dense)),
+        (syncing & expert, 0.0, _ring_ratio(*experts) if kept_ep else 1.0),
+        (updating, end_weight(labels.model, source.ep), dense[0] / dense[1] if _sharded(program) else 1.0),
     ]
+
+
+def _ring_ratio(before: int, after: int) -> float:
+    return ring(after) / ring(before) if before > 1 else 1.0
+
+
+def _sharded(program: Program) -> bool:
+    """Whether the optimizer's state is sharded: gradients are reduce-scattered."""
+    return bool((program.graph.comms.kind == CollectiveKind.REDUCE_SCATTER).any())

@@ -138,6 +138,19 @@ def test_gradients_split_with_the_layers_of_a_chunk() -> None:
     assert step_of(lifted, lifted.layout.change(vpp=2)) == 75 + 8
 
 
+def test_gradients_follow_layers_and_ring() -> None:
+    """pp 2 x dp 2 to dp 4: twice the layers a rank, and (3/4) / (1/2) of the buffer sent: 8 x 2 x 1.5 = 24 ns."""
+    lifted = program(costs=Costs(5, 10, gradients=8), dp=2, world_size=4, gbs=8, microbatches=4)
+    assert step_of(lifted, lifted.layout.change(pp=1)) == 2 * 4 * 15 + 24
+
+
+def test_optimizer_follows_the_layers_of_a_rank() -> None:
+    """Four chunks on four ranks or on two: the optimizer of 6 ns for one layer takes 12 ns for two."""
+    lifted = program(costs=Costs(5, 10, optimizer=6), pp=4, world_size=4, group_size=4)
+    step = step_of(lifted, lifted.layout.change(pp=2, vpp=2, world_size=2, group_size=2))
+    assert step == 75 + 12
+
+
 def test_tensor_parallel_is_refused() -> None:
     """Another tp changes every GEMM."""
     with pytest.raises(RefusedError, match="tp 1 to 2: what-ifs that change tp are not modelled"):
