@@ -26,7 +26,7 @@ import orjson
 import parsers
 from parsers._chrome_events import Event
 
-REPEATS = 5
+REPEATS = 10
 MIB = 1 << 20
 MEMORY_BOUND = (4, 100)  # times the decompressed file, plus MiB
 HTA_LOADER = """

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from isal import isal_zlib  # twice as fast as zlib, which took a tenth of reading a trace
+
 BLOCK_BYTES = 1 << 20
 GZIP_MAGIC = b"\x1f\x8b"
 
@@ -97,17 +99,17 @@ def gunzip(stored: Iterable[bytes], size: int) -> Iterator[bytes]:
 
     Raises ``EOFError`` after all that can be had of a stream that is damaged or has no end.
     """
-    member = zlib.decompressobj(wbits=31)
+    member = isal_zlib.decompressobj(wbits=31)
     for block in stored:
         rest = block
         while rest:
             if member.eof:
                 if not rest.startswith(GZIP_MAGIC):
                     return  # padding after the last member
-                member = zlib.decompressobj(wbits=31)
+                member = isal_zlib.decompressobj(wbits=31)
             try:
                 yield member.decompress(rest, size)
-            except zlib.error as error:
+            except isal_zlib.IsalError as error:  # type: ignore[misc]  # its stub types the class as an instance
                 raise EOFError(str(error)) from error
             rest = member.unused_data if member.eof else member.unconsumed_tail
     if not member.eof:

@@ -72,8 +72,8 @@ class ChromeRows:
         self._keep_modules = keep_modules
         self._kinds = _Kinds()
         self._names = _Codes()
-        self._shapes = _Codes()
-        self._dtypes = _Codes()
+        self._shapes = _Codes({b"": 0})  # no text; the rows' codes are one less
+        self._dtypes = _Codes({b"": 0})
         self._lanes = _Codes()  # (pid, tid) of a host thread, (None, device, stream) of a device stream
         self._labels: dict[tuple[str, str], str] = {}
         self._open: dict[tuple[Scalar, Scalar], list[Event]] = {}
@@ -108,8 +108,8 @@ class ChromeRows:
         return Rows(
             **columns,
             names=tuple("" if name is None else str(name) for name in self._names),
-            shapes=tuple(map(_canonical, self._shapes)),
-            dtypes=tuple(map(_canonical, self._dtypes)),
+            shapes=tuple(map(_canonical, list(self._shapes)[1:])),
+            dtypes=tuple(map(_canonical, list(self._dtypes)[1:])),
             lanes=tuple(map(self._lane, self._lanes)),
             comms=self._comms,
         )
@@ -190,8 +190,8 @@ class ChromeRows:
             for name, read in wanted.items():
                 columns[name] = _spread(rows, integers(list(map(read, own))))
         host = list(compress(args, (~calls).tolist()))
-        columns["shape"] = _spread(~calls, _text_codes([a.dims or a.dims_old for a in host], self._shapes))
-        columns["dtype"] = _spread(~calls, _text_codes([a.dtypes for a in host], self._dtypes))
+        columns["shape"] = _spread(~calls, self._shapes.of([bytes(a.dims or a.dims_old) for a in host]) - 1)
+        columns["dtype"] = _spread(~calls, self._dtypes.of([bytes(a.dtypes) for a in host]) - 1)
         columns["stream"][columns["stream"] == NO_STREAM] = MISSING
         columns["lane"] = self._lane_codes(whole, args, kind, columns["stream"])
         return columns
@@ -232,10 +232,6 @@ def _spread(rows: Bool, values: Int64) -> Int64:
     column = np.full(len(rows), MISSING, dtype=np.int64)
     column[rows] = values
     return column
-
-
-def _text_codes(values: Sequence[msgspec.Raw], table: _Codes) -> Int64:
-    return np.array([table[bytes(value)] if value else MISSING for value in values], dtype=np.int64)
 
 
 def _category_kind(category: Scalar) -> int:
