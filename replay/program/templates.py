@@ -14,7 +14,7 @@ from functools import cached_property
 
 import numpy as np
 
-from replay.core.columns import Bool, Int8, Int64
+from replay.core.columns import Bool, Int8, Int32, Int64
 from replay.core.errors import RefusedError
 from replay.core.statistics import trimmed_mean
 from replay.graph.types import Graph, OpKind, Rule
@@ -103,6 +103,11 @@ class Program:
         return is_p2p(self.graph)
 
     @cached_property
+    def edge_target(self) -> Int32:
+        """Destination of every edge; the graph works it out anew each time."""
+        return self.graph.edges.target
+
+    @cached_property
     def lateness_ns(self) -> Int64:
         """Per transfer: how much later its unseen peers came (R3), in groups within a stage, where ranks behave alike.
 
@@ -112,7 +117,7 @@ class Program:
         late = np.zeros(len(graph), np.int64)
         within = np.array([family is not None and "pp" not in family.axes for family in self.families], np.bool_)
         rows = np.flatnonzero((edges.rule == Rule.COLLECTIVE) & (edges.lag_ns > 0))
-        target = edges.target[rows]
+        target = self.edge_target[rows]
         alike = within[graph.comm[target]] & ~self.is_p2p[target] if len(within) else np.zeros(len(rows), np.bool_)
         np.maximum.at(late, target[alike], edges.lag_ns[rows[alike]])
         return late
@@ -183,7 +188,7 @@ def structure(program: Program, instances: Sequence[int]) -> Structure:
     for position, role in enumerate(roles):
         spans[role] = (spans.get(role, (position, 0))[0], position)
     rows = _incoming(graph, ops)
-    source, target = graph.edges.source[rows].astype(np.int64), graph.edges.target[rows]
+    source, target = graph.edges.source[rows].astype(np.int64), program.edge_target[rows]
     remade = np.isin(graph.edges.rule[rows], _REMADE_RULES)
     inside = (blocks.of_op[source] == block) & ~remade
     for row in np.flatnonzero(graph.edges.rule[rows] == Rule.OCCUPANCY).tolist():
@@ -252,7 +257,7 @@ def _outer(program: Program, block: int, rows: Int64) -> tuple[tuple[Outer, ...]
     host_waits: dict[int, int] = {}
     p2p = program.is_p2p
     for row in rows.tolist():
-        source, target, rule = int(edges.source[row]), int(edges.target[row]), int(edges.rule[row])
+        source, target, rule = int(edges.source[row]), int(program.edge_target[row]), int(edges.rule[row])
         position = int(blocks.position[target])
         if p2p[source]:
             if rule == Rule.HOST_SYNC:
