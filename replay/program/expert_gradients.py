@@ -30,14 +30,16 @@ def expert_sum(program: Program, target: Layout, layers: Partition, dense: Piece
         return None, ""
     chunk = dense.key.chunk
     ends = dense_sum(program, dense.structure)
-    factor = ratio(program, target, len(layers[chunk]), (chunk == 0) + (chunk == len(layers) - 1))
-    if ends is None or factor is None:
+    nbytes = parameter_ratio(program, target, len(layers[chunk]), (chunk == 0) + (chunk == len(layers) - 1))
+    if ends is None or nbytes is None or target.dp * target.cp == 1:
         return None, "expert gradients are summed in the target only, and their time is not included"
     shape = cut_out(dense.structure, ends)
+    factor = nbytes * ring(sizes(target, expert=True)["dp"]) / ring(target.dp * target.cp)
     duration = np.array([0, round(dense.duration_ns[ends[1]] * factor)], np.int64)
     nothing = np.zeros(2, np.int64)
+    scale = dense.nbytes_scale[list(ends)] * nbytes
     grade = np.full(2, Grade.ASSUMED, np.int8)
-    piece = Piece(dense.key._replace(ordinal=1), dense.origin, shape, duration, nothing, nothing, grade)
+    piece = Piece(dense.key._replace(ordinal=1), dense.origin, shape, duration, nothing, nothing, scale, grade)
     return piece, "expert gradients are summed in the target only; estimated from the sum of dense gradients"
 
 
@@ -47,14 +49,13 @@ def appears(source: Layout, target: Layout) -> bool:
     return before == 1 < after
 
 
-def ratio(program: Program, target: Layout, layers: int, ends: int) -> float | None:
-    """Time of the expert sum over that of the dense one for a chunk; ``None`` where sizes are not known."""
+def parameter_ratio(program: Program, target: Layout, layers: int, ends: int) -> float | None:
+    """Expert over dense parameters of a rank's chunk; ``None`` where sizes are not known."""
     model = program.labels.model
-    if not (model.hidden and model.moe_ffn and model.experts and layers) or target.dp * target.cp == 1:
+    if not (model.hidden and model.moe_ffn and model.experts and layers):
         return None
     dense = layers * 4 * model.hidden**2 + ends * (model.vocab or 0) * model.hidden
-    expert = layers * 3 * model.hidden * model.moe_ffn * model.experts / target.ep
-    return expert / dense * ring(sizes(target, expert=True)["dp"]) / ring(target.dp * target.cp)
+    return layers * 3 * model.hidden * model.moe_ffn * model.experts / target.ep / dense
 
 
 def dense_sum(program: Program, shape: Structure) -> tuple[int, int] | None:

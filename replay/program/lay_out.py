@@ -186,9 +186,10 @@ class RankWalk:
             chosen = family or self._program.families[row]
             rule = Rule.P2P if piece.key.part in P2P_PARTS else Rule.COLLECTIVE
             match = self._match(piece.key, chosen, int(graph.comms.kind[row]))
-            late = int(piece.lateness_ns[positions[False]]) if False in positions else 0
+            moving = positions.get(False, positions.get(True, 0))
             arrival, transfer = (base + positions[end] if end in positions else -1 for end in (True, False))
-            member = Member(rule, arrival, transfer, row, late)
+            late, scale = int(piece.lateness_ns[moving]), float(piece.nbytes_scale[moving])
+            member = Member(rule, arrival, transfer, row, late, scale)
             self._assembly.rendezvous.join((match, seen[match]), self._rank, chosen, member)
             seen[match] += 1
 

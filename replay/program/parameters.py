@@ -7,6 +7,8 @@ for the optimizer; nothing where these sizes are not known. Expert gradients liv
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from replay.core.columns import Bool, Float64
@@ -43,13 +45,21 @@ def ring(ranks: int) -> float:
     return (ranks - 1) / ranks
 
 
+@dataclass(frozen=True, slots=True)
+class TailScale:
+    """Factors on the ops of a tail block: on what they take, and on the bytes they move."""
+
+    duration: Float64
+    nbytes: Float64
+
+
 def tail_scale(
     program: Program, exemplar: int, target: Layout, layers: Partition, place: tuple[BlockKey, int]
-) -> Float64 | None:
-    """Factor on every op of block ``exemplar`` when it stands for the tail block ``place`` = (key, rank).
+) -> TailScale | None:
+    """What changes when block ``exemplar`` stands for the tail block ``place`` = (key, rank); ``None`` for nothing.
 
-    Parameters, times the ring of the data group for sums of gradients, over the data group for an optimizer whose
-    state is sharded. ``None`` where nothing of that changes.
+    Bytes follow parameters. So do durations, times the ring of the data group for sums of gradients, over the data
+    group for an optimizer whose state is sharded.
     """
     key, rank = place
     source = program.layout
@@ -58,16 +68,29 @@ def tail_scale(
     seen = tuple(program.chunk_layers.get(chunk, ()) for chunk in range(source.pp * source.vpp))
     before = _chunks(source, program.blocks.keys[exemplar], int(program.blocks.rank[exemplar]))
     after = _chunks(target, key, rank)
-    factor = np.ones(len(program.blocks.ops.row(exemplar)))
-    for mask, ends, groups in _classes(program, exemplar, target):
-        held = weight(seen, before, ends)
+    duration = np.ones(len(program.blocks.ops.row(exemplar)))
+    nbytes = duration.copy()
+    for kind in _classes(program, exemplar, target):
+        held = weight(seen, before, kind.ends)
         if held > 0:
-            factor[mask] = groups * weight(layers, after, ends) / held
-    return factor
+            parameters = weight(layers, after, kind.ends) / held
+            duration[kind.ops] = kind.groups * parameters
+            nbytes[kind.ops] = kind.experts * parameters
+    return TailScale(duration, nbytes)
 
 
 def _tail_sizes(layout: Layout) -> tuple[int, ...]:
-    return (layout.pp, layout.vpp, layout.dp * layout.cp)
+    return (layout.pp, layout.vpp, layout.dp * layout.cp, layout.ep)
+
+
+@dataclass(frozen=True, slots=True)
+class _Class:
+    """Ops of a tail block that scale alike."""
+
+    ops: Bool
+    ends: float  # weight of an embedding or head
+    groups: float = 1.0  # what the data group adds to their duration
+    experts: float = 1.0  # what another number of experts a rank adds to their bytes
 
 
 def _chunks(layout: Layout, key: BlockKey, rank: int) -> list[int]:
@@ -78,25 +101,22 @@ def _chunks(layout: Layout, key: BlockKey, rank: int) -> list[int]:
     return [chunk * layout.pp + stage for chunk in range(layout.vpp)]
 
 
-def _classes(program: Program, exemplar: int, target: Layout) -> list[tuple[Bool, float, float]]:
-    """Ops of a block that scale alike, with their end weight and the factor that their data group adds.
-
-    Dense sums, expert sums (another ep re-times these itself), optimizer kernels.
-    """
+def _classes(program: Program, exemplar: int, target: Layout) -> tuple[_Class, ...]:
+    """Dense sums, expert sums (whose duration another ep re-times itself) and optimizer kernels of a block."""
     graph, labels, source = program.graph, program.labels, program.layout
     ops = program.blocks.ops.row(exemplar)
     syncing = (graph.kind[ops] == OpKind.TRANSFER) & (labels.phase[ops] == Phase.SYNC)
     families = [program.families[row] if row >= 0 else None for row in graph.comm[ops].tolist()]
     expert = np.array([family is not None and family.expert for family in families], np.bool_)
     updating = (graph.kind[ops] == OpKind.COMPUTE) & np.isin(labels.phase[ops], (Phase.OPTIMIZER, Phase.SYNC))
-    dense = (source.dp * source.cp, target.dp * target.cp)
-    experts = (sizes(source, expert=True)["dp"], sizes(target, expert=True)["dp"])
+    before, after = (layout.dp * layout.cp for layout in (source, target))
+    copies = [sizes(layout, expert=True)["dp"] for layout in (source, target)]
     kept_ep = source.ep == target.ep
-    return [
-        (syncing & ~expert, end_weight(labels.model), _ring_ratio(*dense)),
-        (syncing & expert, 0.0, _ring_ratio(*experts) if kept_ep else 1.0),
-        (updating, end_weight(labels.model, source.ep), dense[0] / dense[1] if _sharded(program) else 1.0),
-    ]
+    return (
+        _Class(syncing & ~expert, end_weight(labels.model), _ring_ratio(before, after)),
+        _Class(syncing & expert, 0.0, _ring_ratio(*copies) if kept_ep else 1.0, source.ep / target.ep),
+        _Class(updating, end_weight(labels.model, source.ep), before / after if _sharded(program) else 1.0),
+    )
 
 
 def _ring_ratio(before: int, after: int) -> float:

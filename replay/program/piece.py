@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from replay.core.columns import Int8, Int64
+from replay.core.columns import Float64, Int8, Int64
 from replay.core.evidence import Grade
 from replay.graph.types import Graph
 from replay.layout import Layout
@@ -39,6 +39,7 @@ class Piece:
     duration_ns: Int64
     residual_ns: Int64
     lateness_ns: Int64  # of unseen peers, per transfer
+    nbytes_scale: Float64  # what the target moves, over what the source moved
     grade: Int8
     lane_of: dict[str, str] = field(default_factory=dict)  # lane role in the structure → in the target, if it differs
 
@@ -81,9 +82,10 @@ class Pieces:
             grade = weakest(grade, Grade.ASSUMED)
         scale = tail_scale(self._program, exemplar, self._target, self._layers, (key, rank))
         if scale is not None:
-            duration = np.rint(duration * scale).astype(np.int64)
-            grade = np.where(scale != 1, weakest(grade, Grade.SCALED), grade)
-        return Piece(key, self._program.blocks.keys[exemplar], shape, duration, residual, lateness, grade)
+            duration = np.rint(duration * scale.duration).astype(np.int64)
+            grade = np.where(scale.duration != 1, weakest(grade, Grade.SCALED), grade)
+        nbytes = scale.nbytes if scale is not None else np.ones(len(shape.ops))
+        return Piece(key, self._program.blocks.keys[exemplar], shape, duration, residual, lateness, nbytes, grade)
 
     def _mean(self, choice: Choice) -> tuple[Int64, Int64, Int64]:
         if choice.blocks not in self._means:

@@ -25,6 +25,7 @@ class Member:
     transfer: int
     row: int
     lateness_ns: int = 0  # of peers that the source did not see
+    nbytes_scale: float = 1.0  # of the bytes in that row
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,12 +96,16 @@ class Rendezvous:
     def table(self, source: CommTable, duration_ns: Int64) -> CommTable:
         """The target's table; kinds and bytes are those of the source's rows, transfer times those of the ops."""
         columns = np.zeros((self._rows, 6), np.int64)
+        scale = np.ones(self._rows)
         for match in self._matches.values():
             for member, row in match.members:
                 transfer = int(duration_ns[member.transfer]) if member.transfer >= 0 else 0
+                scale[row] = member.nbytes_scale
                 columns[row] = (member.row, match.group, match.number, match.size, len(match.members), transfer)
         origin, group, number, size, seen, transfer_ns = columns.T
+        known = source.nbytes[origin]
+        nbytes = np.where(known >= 0, np.rint(known * scale).astype(np.int64), known)
         return CommTable(
-            source.kind[origin], group.astype(np.int32), source.nbytes[origin], number, size.astype(np.int32),
+            source.kind[origin], group.astype(np.int32), nbytes, number, size.astype(np.int32),
             seen.astype(np.int32), transfer_ns, transfer_ns.copy(),
         )  # fmt: skip

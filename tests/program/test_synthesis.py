@@ -13,6 +13,7 @@ from replay.program.synthesis import Timing, synthesise
 from replay.program.templates import Program, lift
 from replay.program.types import Phase, Role
 from replay.simulate.engine import simulate
+from replay.trace import CollectiveKind
 from tests.program.recorded import Costs, pipeline_step
 
 
@@ -135,7 +136,10 @@ def test_waits_are_recomputed_for_new_groups() -> None:
 def test_gradients_split_with_the_layers_of_a_chunk() -> None:
     """One sum of 8 ns for 2 layers becomes two of 4 ns for 1 layer each: 75 + 8 after the passes."""
     lifted = program(costs=Costs(5, 10, gradients=8))
-    assert step_of(lifted, lifted.layout.change(vpp=2)) == 75 + 8
+    graph = synthesise(lifted, lifted.layout.change(vpp=2)).graph
+    assert simulate(graph).step_ns == 75 + 8
+    sums = graph.comms.kind == CollectiveKind.ALL_REDUCE
+    assert graph.comms.nbytes[sums].tolist() == [32] * 4  # 64 bytes each before
 
 
 def test_gradients_follow_layers_and_ring() -> None:
