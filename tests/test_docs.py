@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -61,3 +62,9 @@ def test_readme_shows_what_the_main_job_prints() -> None:
         [sys.executable, "-c", script], cwd=ROOT / "docs", capture_output=True, text=True, check=False
     )
     assert result.returncode == 0, result.stderr
+
+
+def test_readme_compares_with_the_step_that_was_really_run() -> None:
+    """The measured step of the target layout is that of its run.json."""
+    run = json.loads((ROOT / "traces/moe-pp2-dp8-ep8-vpp2/run.json").read_text(encoding="utf-8"))
+    assert f"took {run['profiled_step_ms']['median']:,.0f} ms" in (ROOT / "README.md").read_text(encoding="utf-8")
