@@ -78,6 +78,11 @@ DESCRIPTIONS = {
 }
 
 
+def description_of(family: str) -> str:
+    """Megatron's description of the groups of a family; the family's own name where Megatron has none."""
+    return next((description for description, name in DESCRIPTIONS.items() if name == family), family)
+
+
 def sizes(layout: Layout, *, expert: bool = False) -> dict[str, int]:
     """Size of every axis of the dense or the expert grid; ``tp`` and ``dp`` mean etp and edp in the expert grid."""
     if not expert:

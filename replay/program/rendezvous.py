@@ -10,7 +10,7 @@ import numpy as np
 from replay.core.columns import Int64
 from replay.graph.types import CommTable, Rule
 from replay.layout import Layout
-from replay.program.groups import Family, members
+from replay.program.groups import Family, description_of, members
 from replay.trace import Group
 
 PAIRWISE_MEMBERS = 8  # larger collectives meet in one op instead of an edge for every pair of members
@@ -77,7 +77,7 @@ class Rendezvous:
     def groups(self) -> tuple[Group, ...]:
         """Groups that were used, as in :attr:`Match.group`."""
         return tuple(
-            Group(f"{name} {ranks[0]}", name, ranks, len(ranks)) if ranks else Group(name)
+            Group(f"{name} {ranks[0]}", description_of(name), ranks, len(ranks)) if ranks else Group(name)
             for name, ranks in self._groups
         )
 
