@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Protocol, cast
 
 import torch
 import torch.distributed as dist
@@ -25,6 +25,20 @@ _ARRIVAL, _LATEST = 1, 2  # tags of collectives; those of point-to-point message
 _FIRST_TRANSFER_TAG = 4
 
 
+class _Work(Protocol):
+    def wait(self) -> Any: ...
+
+
+class Channel(Protocol):
+    """Gloo's own calls of one group; going past torch.distributed's saves half of the host time."""
+
+    def rank(self) -> int: ...
+
+    def send(self, tensors: list[torch.Tensor], member: int, tag: int) -> _Work: ...
+
+    def recv(self, tensors: list[torch.Tensor], member: int, tag: int) -> _Work: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Communicator:
     """One group this rank belongs to."""
@@ -32,7 +46,7 @@ class Communicator:
     description: str
     ranks: tuple[int, ...]
     name: str
-    handle: dist.ProcessGroupGloo
+    channel: Channel
 
     def args(self, collective: str, elements: int, dtype: str) -> dict[str, Any]:
         """NCCL's keys for a call of this group."""
@@ -63,7 +77,7 @@ class Communicators:
                 handle = dist.new_group(list(ranks), backend=groups.BACKEND, group_desc=description)
                 if rank in ranks:
                     self._mine[description] = Communicator(
-                        description, ranks, handle.group_name, handle._get_backend(_CPU)
+                        description, ranks, handle.group_name, cast("Channel", handle._get_backend(_CPU))
                     )
 
     def collective(self, op: Collective) -> tuple[Meeting, int]:
@@ -108,18 +122,18 @@ def _meet(group: Communicator, arrival_ns: int) -> int:
     (Sixteen ranks meet at once on a few cores; an all-to-all of eight would cost four times the messages.)
     """
     mine, latest = torch.tensor([arrival_ns]), torch.empty(1, dtype=torch.int64)
-    if group.handle.rank() > 0:
-        answer = group.handle.recv([latest], 0, _LATEST)
-        group.handle.send([mine], 0, _ARRIVAL).wait()
+    if group.channel.rank() > 0:
+        answer = group.channel.recv([latest], 0, _LATEST)
+        group.channel.send([mine], 0, _ARRIVAL).wait()
         answer.wait()
         return int(latest)
     others = range(1, len(group.ranks))
     arrivals = [torch.empty(1, dtype=torch.int64) for _ in others]
-    received = [group.handle.recv([arrivals[i - 1]], i, _ARRIVAL) for i in others]
+    received = [group.channel.recv([arrivals[i - 1]], i, _ARRIVAL) for i in others]
     for work in received:
         work.wait()
     latest = torch.stack([mine, *arrivals]).max().reshape(1)
-    for work in [group.handle.send([latest], i, _LATEST) for i in others]:
+    for work in [group.channel.send([latest], i, _LATEST) for i in others]:
         work.wait()
     return int(latest)
 
@@ -127,7 +141,7 @@ def _meet(group: Communicator, arrival_ns: int) -> int:
 def _swap(group: Communicator, peer: int, tags: tuple[int, int], arrival_ns: int) -> int:
     """Swap arrivals with a member (by its number in the group); the later one."""
     theirs = torch.empty(1, dtype=torch.int64)
-    sent = group.handle.send([torch.tensor([arrival_ns])], peer, tags[0])
-    group.handle.recv([theirs], peer, tags[1]).wait()
+    sent = group.channel.send([torch.tensor([arrival_ns])], peer, tags[0])
+    group.channel.recv([theirs], peer, tags[1]).wait()
     sent.wait()
     return max(arrival_ns, int(theirs))

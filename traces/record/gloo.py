@@ -29,9 +29,10 @@ def _device() -> Any:
     return dist.ProcessGroupGloo.create_device(hostname="127.0.0.1")
 
 
-def _create(store: dist.Store, rank: int, size: int, timeout: timedelta) -> dist.ProcessGroupGloo:
-    options = dist.ProcessGroupGloo._Options()
+def _create(store: Any, rank: int, size: int, timeout: timedelta) -> Any:
+    backend: Any = dist.ProcessGroupGloo  # torch's stubs know neither its options nor its device
+    options = backend._Options()
     options._devices = [_device()]
     options._threads = 1
     options._timeout = timeout
-    return dist.ProcessGroupGloo(store, rank, size, options)
+    return backend(store, rank, size, options)

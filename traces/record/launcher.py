@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import torch.multiprocessing
 
@@ -19,6 +20,5 @@ def record(plan: Plan) -> None:
     multiprocessing.set_forkserver_preload(["traces.record.worker"])  # torch is imported once, not once a rank
     with tempfile.TemporaryDirectory() as folder:
         store = str(Path(folder) / "store")
-        torch.multiprocessing.start_processes(
-            work, args=(plan, store), nprocs=plan.job.world_size, start_method="forkserver"
-        )
+        processes: Any = torch.multiprocessing  # untyped there
+        processes.start_processes(work, args=(plan, store), nprocs=plan.job.world_size, start_method="forkserver")

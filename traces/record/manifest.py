@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
-
+from traces.record import groups
 from traces.record.job import Job
 
 StepTimes = list[list[tuple[int, int]]]  # [rank][step] → host start and end, one clock for all ranks
@@ -38,9 +37,7 @@ def summary(values: Sequence[float]) -> dict[str, Any]:
     }
 
 
-def manifest(
-    job: Job, plain: StepTimes, profiled: StepTimes, *, command: str, groups: dict[str, list[list[int]]]
-) -> dict[str, Any]:
+def manifest(job: Job, plain: StepTimes, profiled: StepTimes, *, command: str, torch: str) -> dict[str, Any]:
     """Contents of ``run.json``. ``trace_step_ms`` is the profiled step that the traces hold."""
     with_profiler = spans_ms(profiled)
     return {
@@ -52,8 +49,8 @@ def manifest(
         "profiled_step_ms": summary(with_profiler),
         "unprofiled_step_ms": summary(spans_ms(plain)),
         "trace_step_ms": round(with_profiler[median_index(with_profiler)], 3),
-        "groups": groups,
-        "torch": torch.__version__,
+        "groups": groups.members(job),
+        "torch": torch,
         "command": command,
     }
 

@@ -60,8 +60,7 @@ def work(rank: int, plan: Plan, store: str) -> None:
     plain = _train(step, device, plan.plain_steps)
     profiled = _train_profiled(step, device, plan, rank)
     if rank == 0:
-        groups_json = {name: [list(g) for g in parts] for name, parts in groups.members(plan.job).items()}
-        write(plan.out, manifest(plan.job, plain, profiled, command=plan.command, groups=groups_json))
+        write(plan.out, manifest(plan.job, plain, profiled, command=plan.command, torch=torch.__version__))
     device.close()
     dist.barrier()
     dist.destroy_process_group()
