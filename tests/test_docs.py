@@ -6,11 +6,14 @@ import json
 import re
 import subprocess
 import sys
+import tomllib
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
 from replay.cli import COMMANDS, main
+from replay.report.result import Inspection, RunResult
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")] + sorted(
@@ -68,3 +71,19 @@ def test_readme_compares_with_the_step_that_was_really_run() -> None:
     """The measured step of the target layout is that of its run.json."""
     run = json.loads((ROOT / "traces/moe-pp2-dp8-ep8-vpp2/run.json").read_text(encoding="utf-8"))
     assert f"took {run['profiled_step_ms']['median']:,.0f} ms" in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("result", [RunResult, Inspection])
+def test_json_reference_names_every_key(result: type) -> None:
+    """A field that is written is documented."""
+    reference = (ROOT / "docs/reference/json.md").read_text(encoding="utf-8")
+    assert [f.name for f in fields(result) if f"`{f.name}`" not in reference] == []
+
+
+def test_every_dependency_says_why() -> None:
+    """One line each in docs/reference/dependencies.md, development tools aside."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = [name for extra in ("parquet", "record") for name in project["optional-dependencies"][extra]]
+    named = [re.split(r"[<>=~ ;\[]", requirement)[0] for requirement in project["dependencies"] + extras]
+    reasons = (ROOT / "docs/reference/dependencies.md").read_text(encoding="utf-8")
+    assert [name for name in named if not re.search(rf"\b{re.escape(name)}\b", reasons)] == []
