@@ -34,6 +34,7 @@ class Costs:
     gradients: int = 0
     optimizer: int = 0
     launch: int = 0
+    autograd: bool = False  # backwards are launched from a thread of their own, while the main thread waits
 
 
 @dataclass
@@ -55,14 +56,14 @@ class Recording:
         self.rows.append((rank, lane, kind, name, ns, comm))
         self.labels.append(label)
         if (rank, lane) in self.last:
-            order = Rule.HOST_ORDER if lane == "host" else Rule.STREAM_ORDER
+            order = Rule.STREAM_ORDER if lane.startswith("stream") else Rule.HOST_ORDER
             self.edges.append((self.last[rank, lane], op, order))
         self.last[rank, lane] = op
         return op
 
-    def kernel(self, rank: int, name: str, ns: int, label: Label, launch: int = 0) -> int:
+    def kernel(self, rank: int, name: str, ns: int, label: Label, launch: int = 0, *, thread: str = "host") -> int:
         """Launch one kernel on the compute stream."""
-        call = self.op(rank, "host", OpKind.CALL, "launch", launch, label)
+        call = self.op(rank, thread, OpKind.CALL, "launch", launch, label)
         op = self.op(rank, "stream 7", OpKind.COMPUTE, name, ns, label)
         self.edges.append((call, op, Rule.LAUNCH))
         return op
@@ -176,14 +177,26 @@ class _Rank:
             modules.append((Role.HEAD, -1))
         needed = self.received.pop((key.phase, key.microbatch, key.chunk), None)
         self.waiting += [needed] if needed is not None else []
+        thread = "autograd" if self.costs.autograd and not forward else "host"
+        whole = (key.phase, Role.NONE, key.microbatch, key.chunk // self.layout.pp, -1)
+        begin = self.recording.op(self.rank, "host", OpKind.CALL, "begin", 0, whole)
         for role, layer in modules if forward else reversed(modules):
             ns = {Role.EMBEDDING: self.costs.embedding, Role.HEAD: self.costs.head}.get(
                 role, self.costs.forward + self.slow if forward else self.costs.backward
             )
             label = (key.phase, role, key.microbatch, key.chunk // self.layout.pp, layer)
-            op = self.recording.kernel(self.rank, f"{role.name} {key.phase.name}", ns, label, self.costs.launch)
+            call = len(self.recording.rows)
+            name = f"{role.name} {key.phase.name}"
+            op = self.recording.kernel(self.rank, name, ns, label, self.costs.launch, thread=thread)
+            if thread != "host" and begin >= 0:
+                self.recording.edges.append((begin, call, Rule.HANDOVER))
+                begin = -1
             self.recording.edges += [(transfer, op, Rule.EVENT) for transfer in self.waiting]
             self.waiting = []
+        if thread != "host":
+            end = self.recording.op(self.rank, "host", OpKind.HOST, "host", 0, whole)
+            )
+            self.recording.edges.append((self.recording.last[self.rank, thread], end, Rule.HANDOVER))
 
     def _transfer(self, key: BlockKey) -> None:
         index = coordinates(self.layout, self.rank)

@@ -60,6 +60,13 @@ def test_source_layout_comes_back_exactly(layers: int | tuple[int, ...], sizes: 
     assert step_of(lifted, lifted.layout) == lifted.graph.measured_step_ns
 
 
+@pytest.mark.parametrize("launch", [0, 1, 30])
+def test_backward_from_a_thread_of_its_own(launch: int) -> None:
+    """The autograd engine launches backwards while the main thread waits; also where launches pace the device."""
+    lifted = program(4, Costs(5, 10, transfer=2, launch=launch, autograd=True), gbs=4, microbatches=4)
+    assert step_of(lifted, lifted.layout) == lifted.graph.measured_step_ns
+
+
 def test_uneven_chunks_may_become_even() -> None:
     """Stages of 3 and 1 layers, v 2: m(F + B) + (p - 1)(F + B) / v = 4 x 30 + 15, as from even stages."""
     lifted = program((3, 1), gbs=4, microbatches=4)
