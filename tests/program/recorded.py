@@ -195,7 +195,6 @@ class _Rank:
             self.waiting = []
         if thread != "host":
             end = self.recording.op(self.rank, "host", OpKind.HOST, "host", 0, whole)
-            )
             self.recording.edges.append((self.recording.last[self.rank, thread], end, Rule.HANDOVER))
 
     def _transfer(self, key: BlockKey) -> None:
