@@ -2,30 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 
 from parsers import ReadOptions, read, run_description
 from replay.recording import PipelineRecording
-from replay.report.result import RunResult
-from replay.report.slices import Run
 from replay.runlog import RunLog
+from replay.session import log_run, recording_run, trace_run
 from replay.session.question import Facts, Question
+from replay.session.types import Answer, Progress, no_progress
 
-Progress = Callable[[str], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """The result, and the executions behind it (measured, replayed, predicted) for timelines and notebooks."""
-
-    result: RunResult
-    runs: tuple[Run, ...]
-
-
-def no_progress(_stage: str) -> None:
-    """Progress that goes nowhere."""
+__all__ = ["Answer", "Progress", "answer", "no_progress"]
 
 
 def answer(sources: Sequence[Path], question: Question, facts: Facts, progress: Progress = no_progress) -> Answer:
@@ -33,8 +20,6 @@ def answer(sources: Sequence[Path], question: Question, facts: Facts, progress: 
 
     Raises :class:`RefusedError` where the input cannot answer it or the baseline is not reproduced (R6).
     """
-    from replay.session import log_run, recording_run, trace_run  # noqa: PLC0415 - two of them build an Answer
-
     progress("reading")
     recorded = read(sources, ReadOptions(trace_processor=facts.trace_processor))
     if isinstance(recorded, PipelineRecording):

@@ -40,29 +40,7 @@ def recording_facts(recording: PipelineRecording, step_used: str) -> InputFacts:
 
 def health_facts(health: Health, graph: Graph | None = None) -> HealthFacts:
     """Counts of everything that was not taken as it stood."""
-    detail: dict[str, Mapping[str, int]] = {
-        name: dict(counts)
-        for name, counts in (
-            ("dropped", health.dropped),
-            ("clipped", health.clipped),
-            ("inferred", health.inferred),
-            ("not ops", health.skipped),
-        )
-        if counts
-    }
-    graph_warnings: tuple[str, ...] = ()
-    blocked: dict[str, float | int | None] = {}
-    clocks: dict[str, tuple[float, float]] = {}
-    if graph is not None:
-        graph_warnings = graph.health.warnings
-        blocked = {name: percent(share, 1.0) for name, share in graph.health.blocked_share.items()}
-        clocks = {
-            str(rank): (offset / NS_PER_US, error / NS_PER_US)
-            for rank, (offset, error) in graph.health.clock_offset_ns.items()
-        }
-        edges = {"dropped": graph.health.dropped_edges, "cycles broken": graph.health.broken_cycles}
-        if any(edges.values()):
-            detail["inferred edges"] = {name: count for name, count in edges.items() if count}
+    found = graph.health if graph is not None else GraphHealth()
     return HealthFacts(
         events=health.events,
         dropped=sum(health.dropped.values()),
@@ -70,8 +48,24 @@ def health_facts(health: Health, graph: Graph | None = None) -> HealthFacts:
         inferred_edges=None if graph is None else int((~graph.edges.recorded).sum()),
         kernels_without_launch=health.kernels_without_launch,
         launches_without_kernel=health.launches_without_kernel,
-        warnings=tuple(dict.fromkeys(health.warnings + graph_warnings)),
-        blocked_share_pct=blocked,
-        clock_offset_us=clocks,
-        detail=detail,
+        warnings=tuple(dict.fromkeys(health.warnings + found.warnings)),
+        blocked_share_pct={name: percent(share, 1.0) for name, share in found.blocked_share.items()},
+        clock_offset_us={
+            str(rank): (offset / NS_PER_US, error / NS_PER_US)
+            for rank, (offset, error) in found.clock_offset_ns.items()
+        },
+        detail=_detail(health, found),
     )
+
+
+def _detail(health: Health, found: GraphHealth) -> dict[str, Mapping[str, int]]:
+    """Each count with its reasons; what did not happen is left out."""
+    edges = {"dropped": found.dropped_edges, "cycles broken": found.broken_cycles}
+    counts = {
+        "dropped": health.dropped,
+        "clipped": health.clipped,
+        "inferred": health.inferred,
+        "not ops": health.skipped,
+        "inferred edges": {name: count for name, count in edges.items() if count},
+    }
+    return {name: dict(reasons) for name, reasons in counts.items() if reasons}

@@ -12,13 +12,13 @@ from replay.report.result import Inspection, LayoutFacts, Topic, extend
 from replay.report.statistics import launch_coverage_pct, top_ops
 from replay.runlog import RunLog
 from replay.session import log_run, recording_run
-from replay.session.answer import Progress, no_progress
 from replay.session.baseline import Baseline, replay_trace
 from replay.session.facts import health_facts, trace_facts
 from replay.session.program_level import program_topics
 from replay.session.question import Facts
 from replay.session.report import measured_part
 from replay.session.source import Source, find_source
+from replay.session.types import Progress, no_progress
 from replay.trace import Trace
 from replay.whatif import link, scale
 

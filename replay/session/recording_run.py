@@ -13,7 +13,6 @@ from replay.report.result import ChunkCostRow, Inspection, LayoutFacts, Measured
 from replay.report.slices import Run
 from replay.report.statistics import collectives
 from replay.session import gate
-from replay.session.answer import Answer, Progress
 from replay.session.facts import health_facts, recording_facts
 from replay.session.graph_level import changes, edit
 from replay.session.interval import bias, interval, spread_range
@@ -21,6 +20,7 @@ from replay.session.pass_order import pass_order
 from replay.session.question import Facts, Question
 from replay.session.report import Outcome, by_rank, slowest, with_outlook, with_prediction
 from replay.session.source import held_fixed
+from replay.session.types import Answer, Progress
 from replay.simulate.engine import simulate
 from replay.whatif._pipeline_baseline import Simulated
 from replay.whatif.pipeline import PipelineAnswer, PipelineQuestion, run

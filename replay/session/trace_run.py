@@ -8,12 +8,12 @@ from parsers.run_description import RunDescription
 from replay.core.errors import RefusedError
 from replay.report.slices import Run
 from replay.session import gate, graph_level, program_level
-from replay.session.answer import Answer, Progress
 from replay.session.baseline import Baseline, replay_trace
 from replay.session.prediction import Prediction
 from replay.session.question import Facts, Question
 from replay.session.report import run_result
 from replay.session.source import Source, find_source
+from replay.session.types import Answer, Progress
 from replay.trace import Trace
 
 

@@ -8,7 +8,7 @@ from replay.core.errors import RefusedError
 from replay.report import chrome, perfetto
 from replay.report.result import to_json_bytes
 from replay.report.slices import collect
-from replay.session.answer import Answer
+from replay.session.types import Answer
 
 
 def write(answer: Answer, path: Path) -> None:
