@@ -11,7 +11,7 @@ from traces.record.job import Job
 from traces.record.model import Collective, DeviceWork, Kernel, Module, Op
 from traces.record.schedules import Exchange, Pass, Phase, Transfer, Wait, schedule
 
-_TURN_S = 1e-4  # asleep after each layer, so that every rank's host gets to launch its first layer soon
+_TURN_S = 1e-4  # asleep after each module, so that device threads and the other ranks' hosts get their turn
 
 
 class TrainingStep:
@@ -74,13 +74,13 @@ class TrainingStep:
         with self._device.range(f"layer={layer}"):
             for module in self._layers[phase]:
                 self._module(module)
-        time.sleep(_TURN_S)
 
     def _module(self, module: Module) -> None:
         name, ops = module
         if ops:
             with self._device.range(name):
                 self._ops(ops)
+            time.sleep(_TURN_S)
 
     def _ops(self, ops: Iterable[Op]) -> None:
         for op in ops:
