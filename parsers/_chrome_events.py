@@ -83,7 +83,7 @@ _LEAN = msgspec.json.Decoder(list[Event])
 _FULL = msgspec.json.Decoder(list[CommEvent])
 _ONE = msgspec.json.Decoder(CommEvent)
 _COMM_KEY = b'"Collective name"'
-_UNDECODABLE = (msgspec.DecodeError, UnicodeDecodeError)
+_UNDECODABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _BOUNDARY = re.compile(rb'\}[\s,]*(?=\{\s*"[^"\\]*"\s*:)|,\s*(?=\{\s*"ph"\s*:)')
 _LIST_END = re.compile(rb'\}[\s,]*\]\s*(?=,\s*"|\}|\Z)')
 _BEGINS_EVENT = re.compile(rb'\{[^{}]*"ph"\s*:')

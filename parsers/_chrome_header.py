@@ -60,7 +60,7 @@ def _value(text: str, key: str) -> object:
         return None
     try:
         value: object = _DECODER.raw_decode(text, found.end())[0]
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return value
 

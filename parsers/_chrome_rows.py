@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import compress
 from operator import attrgetter
+from typing import TypeVar
 
 import msgspec
 import numpy as np
@@ -26,6 +27,10 @@ from parsers._rows import COLUMNS, CommInfo, Rows
 from replay.core.columns import Bool, Int64
 from replay.trace import MISSING, EventKind, Lane
 
+Key = TypeVar("Key")
+_Thread = tuple[Scalar, Scalar]  # pid and tid of a host thread
+_Stream = tuple[None, int, int]  # device and number of a stream
+
 _NO_ARGS = Args()
 _SKIPPED, _PYTHON, _UNTOLD = -1, -2, -3  # pseudo kinds: left out, python function, no category
 _ON_DEVICE = np.isin(np.array(EventKind), ON_DEVICE)  # by kind
@@ -42,14 +47,14 @@ _DEVICE_ARGS = {
 }
 
 
-class _Codes(dict[object, int]):
+class _Codes(dict[Key, int]):
     """Gives every distinct key a small integer code, in order of first appearance."""
 
-    def __missing__(self, key: object) -> int:
+    def __missing__(self, key: Key) -> int:
         code = self[key] = len(self)
         return code
 
-    def of(self, keys: Sequence[object]) -> Int64:
+    def of(self, keys: Sequence[Key]) -> Int64:
         """Codes of all keys."""
         return np.fromiter(map(self.__getitem__, keys), dtype=np.int64, count=len(keys))
 
@@ -71,10 +76,10 @@ class ChromeRows:
         self.inferred: Counter[str] = Counter()
         self._keep_modules = keep_modules
         self._kinds = _Kinds()
-        self._names = _Codes()
-        self._shapes = _Codes({b"": 0})  # no text; the rows' codes are one less
-        self._dtypes = _Codes({b"": 0})
-        self._lanes = _Codes()  # (pid, tid) of a host thread, (None, device, stream) of a device stream
+        self._names = _Codes[Scalar]()
+        self._shapes = _Codes[bytes]({b"": 0})  # no text; the rows' codes are one less
+        self._dtypes = _Codes[bytes]({b"": 0})
+        self._lanes = _Codes[_Thread | _Stream]()
         self._labels: dict[tuple[str, str], str] = {}
         self._open: dict[tuple[Scalar, Scalar], list[Event]] = {}
         self._comms: dict[int, CommInfo] = {}
@@ -216,15 +221,13 @@ class ChromeRows:
         lanes[rows] = self._lanes.of([(None, *key) for key in zip(device.tolist(), stream[rows].tolist(), strict=True)])
         return lanes
 
-    def _lane(self, key: object) -> Lane:
-        match key:
-            case (None, int(device), int(stream)):
-                label = f"stream {stream}" if stream != MISSING else f"device {device}"
-                return Lane(MISSING, True, label, device, stream)
-            case (pid, tid):
-                track = (str(pid), str(tid))
-                return Lane(MISSING, False, self._labels.get(track, "") or f"thread {tid}", pid=track[0], tid=track[1])
-        raise AssertionError(key)
+    def _lane(self, key: _Thread | _Stream) -> Lane:
+        if len(key) == 3:
+            _, device, stream = key
+            label = f"stream {stream}" if stream != MISSING else f"device {device}"
+            return Lane(MISSING, True, label, device, stream)
+        pid, tid = str(key[0]), str(key[1])
+        return Lane(MISSING, False, self._labels.get((pid, tid), "") or f"thread {tid}", pid=pid, tid=tid)
 
 
 def _spread(rows: Bool, values: Int64) -> Int64:
@@ -243,8 +246,11 @@ def _category_kind(category: Scalar) -> int:
     return _SKIPPED if word in SKIPPED_CATEGORIES else int(KIND_OF_CATEGORY.get(word, EventKind.OTHER))
 
 
-def _canonical(text: object) -> str:
-    """JSON text without spaces; a string that holds JSON is unwrapped."""
-    assert isinstance(text, bytes)
-    value = msgspec.json.decode(text)
+def _canonical(text: bytes) -> str:
+    """JSON text without spaces; a string that holds JSON is unwrapped. The decoder leaves raw text unchecked."""
+    checked = text.decode("utf-8", "replace")
+    try:
+        value = msgspec.json.decode(checked)
+    except msgspec.DecodeError:
+        return checked
     return "".join(value.split()) if isinstance(value, str) else msgspec.json.encode(value).decode()

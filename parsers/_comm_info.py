@@ -48,7 +48,7 @@ def _group_ranks(args: CommArgs, size: int) -> tuple[int, ...]:
 
 def int_list(raw: msgspec.Raw | str) -> tuple[int, ...] | None:
     """Integers of a list or of a string that holds one; ``None`` where it is absent or shortened by "..."."""
-    text = raw if isinstance(raw, str) else bytes(raw).decode()
+    text = raw if isinstance(raw, str) else bytes(raw).decode("utf-8", "replace")
     if not text or "..." in text or ".." in text:
         return None
     return tuple(map(int, _NUMBER.findall(text)))

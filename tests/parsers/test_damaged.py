@@ -56,6 +56,7 @@ def test_damaged_event_is_repaired_and_counted(tmp_path: Path, what: str) -> Non
 DROPPED = {
     "no timestamp": (event(tail='"dur": 2'), "no usable timestamp"),
     "word as timestamp": (event(tail='"ts": "soon", "dur": 2'), "no usable timestamp"),
+    "nested a million deep": (with_args('{"x": ' + "[" * 10**6 + "]" * 10**6 + "}"), "damaged event"),
     "20-digit timestamp": (event(tail='"ts": 12345678901234567890, "dur": 2'), "no usable timestamp"),
     "no duration": (event(tail='"ts": 1'), "no usable duration"),
     "NaN duration": (event(tail='"ts": 1, "dur": NaN'), "no usable duration"),
@@ -92,6 +93,12 @@ def test_invalid_utf8_is_replaced(tmp_path: Path) -> None:
     trace = read(tmp_path, text([span("before"), span("caf@", 1500)]).replace(b"@", b"\xe9"))
     assert names(trace) == ["before", "caf�"]
     assert trace.health.clipped == {"invalid UTF-8 replaced": 1}
+
+
+def test_invalid_utf8_in_shapes_is_replaced(tmp_path: Path) -> None:
+    """Args that are interned as text are not checked by the decoder."""
+    trace = read(tmp_path, text([span("a", args={"Input type": ["fl@"]})]).replace(b"@", b"\xe9"))
+    assert trace.dtypes == ('["fl\ufffd"]',)
 
 
 def test_integers_beyond_int64_are_missing_not_fatal(tmp_path: Path) -> None:
