@@ -43,13 +43,16 @@ def learn_lag(edges: EdgeList, measured: Measured, of: Bool) -> int:
     """Lag of the edges ``of``: the typical delay (start - release) over targets that no other edge held longer.
 
     A target counts where every other edge released it before this one's source was reached, so the delay is this
-    edge's alone. Where that leaves none, the smallest delay of all is a bound, and no lag is taken to be long.
+    edge's alone; of several edges ``of`` into one target (a device sync waits for every stream) the last one counts.
+    Where that leaves none, the smallest delay of all is a bound, and no lag is taken to be long.
     """
     released = released_ns(edges, measured)
     delay = measured.start_ns[edges.target] - released
     others = np.full(len(measured.start_ns), np.iinfo(np.int64).min)
     np.maximum.at(others, edges.target[~of], released[~of])
-    alone = of & (others[edges.target] < released) & (delay >= 0)
+    last = others.copy()
+    np.maximum.at(last, edges.target[of], released[of])
+    alone = of & (others[edges.target] < released) & (released == last[edges.target]) & (delay >= 0)
     samples = delay[alone]
     if len(samples):
         return typical_delay(samples)
