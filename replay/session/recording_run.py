@@ -42,10 +42,10 @@ def answer(recording: PipelineRecording, question: Question, facts: Facts, progr
     progress("replaying")
     found = run(recording, _translated(question, facts))
     progress("reporting")
-    if question.scale or question.link:
+    if found.prediction is None and not question.is_empty:  # edits, or sizes that are the source's own
         return _edited(recording, found, question, facts)
     target = found.prediction.target if found.prediction else None
-    return Answer(_result(recording, found, question), _runs(found, target))
+    return Answer(_result(recording, found, question, facts), _runs(found, target))
 
 
 def inspect(recording: PipelineRecording, facts: Facts) -> Inspection:
@@ -104,12 +104,13 @@ def _measured(recording: PipelineRecording, found: PipelineAnswer) -> Measured:
     )
 
 
-def _result(recording: PipelineRecording, found: PipelineAnswer, question: Question) -> RunResult:
+def _result(recording: PipelineRecording, found: PipelineAnswer, question: Question, facts: Facts) -> RunResult:
     """The whole answer about a recording, edits aside."""
     result = extend(
         RunResult,
         _measured(recording, found),
         question=question.options(),
+        profiled_step_ms=ns_to_ms(found.replayed.graph.measured_step_ns) if facts.measured_step_ms else None,
         lifted_step_ms=ns_to_ms(found.lifted.step_ns) if found.lifted else None,
         lift_error_pct=abs(found.lift_error_pct) if found.lift_error_pct is not None else None,
         stragglers=_straggler_parts(found.stragglers) if found.stragglers else {},
@@ -153,7 +154,7 @@ def _edited(recording: PipelineRecording, found: PipelineAnswer, question: Quest
     step_ms = ns_to_ms(found.measured_step_ns) * target.step_ns / found.replayed.step_ns
     parts = (bias(found.replay_error_pct, "replay"), spread_range(found.measured_spread_pct))
     basis = tuple(part.basis for part in parts)
-    result = _result(recording, found, question)
+    result = _result(recording, found, question, facts)
     result = replace(
         result,
         layout=replace(result.layout, target=result.layout.source, held_fixed=held_fixed(found.source, found.source)),

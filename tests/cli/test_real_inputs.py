@@ -74,10 +74,15 @@ def test_changing_nothing_changes_nothing(shared_data: Path) -> None:
     assert result["changes"] == []
 
 
-@pytest.mark.parametrize("options", [["--from", "ep=64", "--ep", "64"], ["--tp", "1"]])
-def test_a_layout_that_is_the_source_predicts_the_measured_step(options: list[str], shared_data: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [(DEEPSEEK, ["--from", "ep=64", "--ep", "64"]), (DEEPSEEK, ["--tp", "1"]), (PRIMUS, ["--vpp", "1"])],
+)
+def test_a_layout_that_is_the_source_predicts_the_measured_step(
+    name: str, options: list[str], shared_data: Path
+) -> None:
     """R1, also for sizes whose change is not modelled."""
-    result = document(shared_data / DEEPSEEK, *options)
+    result = document(shared_data / name, *options)
     assert result["speedup"] == pytest.approx(1.0)
     assert result["layout"]["target"] == result["layout"]["source"]
 
@@ -92,10 +97,14 @@ def test_predictions_carry_an_interval_and_what_was_held(shared_data: Path) -> N
     assert "world size 8" in result["layout"]["held_fixed"]
 
 
-def test_measured_step_anchors_the_prediction(shared_data: Path) -> None:
-    """The ratio stays, the numbers scale; the trace's own step is kept beside."""
-    plain = document(shared_data / NCCL, "--scale", "@device=0.5")
-    anchored = document(shared_data / NCCL, "--scale", "@device=0.5", "--measured-step", "100")
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [(NCCL, ["--scale", "@device=0.5"]), (PRIMUS, ["--vpp", "2"]), (PRIMUS, ["--scale", "forward=0.9"])],
+)
+def test_measured_step_anchors_the_prediction(name: str, options: list[str], shared_data: Path) -> None:
+    """The ratio stays, the numbers scale; the input's own step is kept beside."""
+    plain = document(shared_data / name, *options)
+    anchored = document(shared_data / name, *options, "--measured-step", "100")
     assert anchored["measured_step_ms"] == 100
     assert anchored["profiled_step_ms"] == plain["measured_step_ms"]
     assert anchored["speedup"] == pytest.approx(plain["speedup"])
