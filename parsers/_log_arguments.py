@@ -18,7 +18,7 @@ LONGEST_PAIR = 200  # characters
 _BEGIN = re.compile(r"-{4} (?!end of)[\w ]{0,60}arguments -{4}")
 _END = "end of arguments -"
 _DOTTED = re.compile(r"(?:^|\s)([A-Za-z]\w*) (\.*) (\S.*)$")
-_PREFIX = re.compile(r"^\s*(?:\[[^\]]{0,80}\]:?\s*|\w{1,24}:\s+)*")
+_PREFIX = re.compile(r"^\s*(?:\[[^\]]{0,80}\]\s*:?\s*|\d{1,9}:\s+)*")
 _PAIR = re.compile(r"[\"']?([a-z]\w*)[\"']?\s*:\s*([^,{}\[\]]{1,80}?),?\s*$")
 _WORD = re.compile(r"--([a-z][a-z0-9_-]*)[ =]([^\s'\"-][^\s'\"]*)")
 _COMMAND = ("--num-layers", "--tensor-model-parallel-size", "--hidden-size", "--nproc_per_node", "--nproc-per-node")

@@ -22,8 +22,8 @@ TWICE = "iterations printed twice, the last one taken"
 OTHER_WAY = "iterations that another kind of line tells as well"
 NO_TIME = "iteration lines without a time"
 
-_EVALUATION = re.compile(r"validation loss at |evaluating on |Running validation", re.IGNORECASE)
-_CHECKPOINT = re.compile(r"\bsaving (?:model )?checkpoint\b", re.IGNORECASE)
+_EVALUATION = ("validation loss at ", "Evaluating on ", "Running validation")
+_CHECKPOINT = ("saving checkpoint", "Saving checkpoint", "Saving model checkpoint")
 _STEP_TIME = re.compile(r"Step Time : (\d{1,9}(?:\.\d*)?)s GPU utilization: (\d{1,9}(?:\.\d*)?)\s*MODEL_TFLOP/s/GPU")
 _INTEGERS = ("consumed_samples", "global_batch", "skipped", "nan")
 _FLOATS = ("loss", "learning_rate", "grad_norm", "tflops_per_device", "tokens_per_s_per_device")
@@ -94,8 +94,8 @@ class Collector:
             if isinstance(key, str) and isinstance(value, (str, int, float)):
                 self.benchmark.setdefault(key, value)
             return
-        self._evaluation |= _EVALUATION.search(text) is not None
-        self._checkpoint |= _CHECKPOINT.search(text) is not None
+        self._evaluation |= any(mark in text for mark in _EVALUATION)
+        self._checkpoint |= any(mark in text for mark in _CHECKPOINT)
         if "Step Time :" in text and (step := _STEP_TIME.search(text)):
             self._tflops = float(step[2])
 

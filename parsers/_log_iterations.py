@@ -48,7 +48,7 @@ _FARTHEST = 10**15
 _ITERATION = re.compile(r"iteration:?\s+(\d{1,15})\s*/\s*(\d{1,15})\s*\|")
 _FOREIGN = re.compile(r"\[Rank \d|time \(ms\)|\[(?:before|after) ")  # other output glued to the line
 _NUMBER = re.compile(r"\s*([-+]?(?:\d[\d.]*(?:[eE][-+]?\d+)?|nan|inf)\b)")
-_PROGRESS = re.compile(r"(\d{1,15})/(?:\d+|\?) \[([^\]]*)\]")
+_PROGRESS = re.compile(r"(\d{1,15})/(?:\d{1,15}|\?) \[([^\]]{0,2000})\]")
 _ENGINE = re.compile(r"steps: (\d{1,15}) (loss: \S+) (iter time \(s\): \S+) (samples/sec: \S+)")
 
 
@@ -94,7 +94,7 @@ def dllogger(text: str) -> Iterator[Line]:
 
 def engine(text: str) -> Iterator[Line]:
     """DeepSpeed's own line: ``steps: 10 loss: 7.1 iter time (s): 1.234 samples/sec: 3.2``."""
-    for match in _ENGINE.finditer(text):
+    for match in _ENGINE.finditer(text) if "iter time (s)" in text else ():
         yield Line("engine", int(match[1]), _values(piece.rpartition(": ")[::2] for piece in match.groups()[1:]))
 
 
