@@ -19,10 +19,15 @@ from replay.graph.build import BuildOptions, build
 from replay.program.label import label as lift
 from replay.report.breakdown import breakdown
 from replay.report.critical_path import critical_path
+from replay.report.diff.text import render as render_diff
+from replay.report.diff.types import Difference
 from replay.report.profiles import render_profile, render_profiles
 from replay.report.result import Inspection, Measured, RunResult, to_json_bytes
 from replay.report.text import render_inspection, render_run
 from replay.session.answer import Answer, Progress, answer, no_progress
+from replay.session.difference import diff
+from replay.session.difference import to_bytes as diff_to_bytes
+from replay.session.difference import write as write_diff
 from replay.session.inspection import inspect
 from replay.session.question import LAYOUT_KEYS, Facts, Question, parse_layout
 from replay.session.write import write
@@ -34,6 +39,7 @@ from replay.whatif.sensitivity import sensitivities
 __all__ = [
     "Answer",
     "BuildOptions",
+    "Difference",
     "Facts",
     "HardwareProfile",
     "Inspection",
@@ -46,6 +52,8 @@ __all__ = [
     "breakdown",
     "build",
     "critical_path",
+    "diff",
+    "diff_to_json",
     "facts",
     "inspect",
     "lift",
@@ -54,6 +62,7 @@ __all__ = [
     "profiles",
     "read",
     "render",
+    "render_diff",
     "render_profile",
     "render_profiles",
     "run",
@@ -63,6 +72,7 @@ __all__ = [
     "simulate",
     "to_json",
     "write",
+    "write_diff",
 ]
 
 
@@ -85,6 +95,11 @@ def run(sources: Sequence[str | Path], **options: Any) -> RunResult:
 def to_json(result: Measured) -> str:
     """The JSON document of a run or an inspection."""
     return to_json_bytes(result).decode()
+
+
+def diff_to_json(found: Difference) -> str:
+    """The JSON document of a comparison."""
+    return diff_to_bytes(found).decode()
 
 
 def render(result: Measured, out: TextIO, *, explain: bool = False, quiet: bool = False) -> None:
