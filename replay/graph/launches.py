@@ -1,8 +1,9 @@
 """Launch edges: device work starts no earlier than its launch call plus the launch latency.
 
-The latency is one number per trace and kind of launch, learned over the whole trace from work whose stream was idle
-when it was launched. A device that is always behind shows no such work; then the smallest delay seen is an upper bound,
-and what is known of launch latencies in general (a few microseconds on every accelerator) caps it.
+The latency is one number per trace and kind of launch, learned over the whole trace from work whose device was idle
+when it was launched (an idle stream alone may still wait for another one). A device that is always behind shows no such
+work; then the smallest delay seen is an upper bound, and what is known of launch latencies in general (a few
+microseconds on every accelerator) caps it.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ _NEVER_IDLE_NS = 10 * NS_PER_US  # assumed latency where every launch met a busy
 
 
 def launch_latency_ns(trace: Trace, launches: Launches, *, graphs: bool) -> int:
-    """Time from the start of a launch call to the start of its work on an idle stream, ns; 0 without any launch."""
+    """Time from the start of a launch call to the start of its work on an idle device, ns; 0 without any launch."""
     device = np.flatnonzero(trace.is_device & (launches.call >= 0))
-    device = device[np.lexsort((trace.start_ns[device], trace.lane[device]))]
+    device = device[np.lexsort((trace.start_ns[device], trace.rank[device]))]
     call = launches.call[device]
     delay = trace.start_ns[device] - trace.start_ns[call]
     wanted = (launches.call_kind[call] == CallKind.GRAPH_LAUNCH) == graphs
@@ -40,10 +41,12 @@ def launch_latency_ns(trace: Trace, launches: Launches, *, graphs: bool) -> int:
 
 
 def _idle(trace: Trace, device: Int64, call: Int64) -> Bool:
-    """Whether the stream had finished everything before when the launch call began (device sorted by lane, start)."""
+    """Whether the rank's device had finished everything before when the launch began (device sorted by rank, start)."""
     idle = np.ones(len(device), np.bool_)
-    same = trace.lane[device[1:]] == trace.lane[device[:-1]]
-    idle[1:] = ~same | (trace.end_ns[device[:-1]] <= trace.start_ns[call[1:]])
+    for rank in np.unique(trace.rank[device]):
+        own = np.flatnonzero(trace.rank[device] == rank)
+        busy_until = np.maximum.accumulate(trace.end_ns[device[own]])
+        idle[own[1:]] = busy_until[:-1] <= trace.start_ns[call[own[1:]]]
     return idle
 
 
