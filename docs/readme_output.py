@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import re
 from pathlib import Path
 
@@ -12,6 +13,7 @@ ROOT = Path(__file__).resolve().parents[1]
 README = ROOT / "README.md"
 SAMPLE = ROOT / "traces" / "moe-pp2-dp8-ep4"
 LAST_SECTION = "\n\nCollectives"  # the README shows the report up to here
+NUMBER = re.compile(r"\d[\d,]*\.?\d*")
 BLOCK = re.compile(r"(<!-- sample-output -->\n```text\n).*?(\n```)", re.DOTALL)
 
 
@@ -35,6 +37,16 @@ def shown() -> str:
 def expected() -> str:
     """The block as it should be."""
     return f"<!-- sample-output -->\n```text\n{output()}\n```"
+
+
+def is_stale() -> bool:
+    """Other words, or numbers that differ by more than a thousandth: the last digit may depend on the machine."""
+    blocks = (shown(), expected())
+    words, numbers = zip(*((NUMBER.sub("#", text), NUMBER.findall(text)) for text in blocks), strict=True)
+    return words[0].split() != words[1].split() or not all(
+        math.isclose(float(a.replace(",", "")), float(b.replace(",", "")), rel_tol=1e-3, abs_tol=0.01)
+        for a, b in zip(*numbers, strict=True)
+    )
 
 
 if __name__ == "__main__":
