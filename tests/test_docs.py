@@ -83,3 +83,10 @@ def test_every_dependency_says_why() -> None:
     named = [re.split(r"[<>=~ ;\[]", requirement)[0] for requirement in project["dependencies"] + extras]
     reasons = (ROOT / "docs/reference/dependencies.md").read_text(encoding="utf-8")
     assert [name for name in named if not re.search(rf"\b{re.escape(name)}\b", reasons)] == []
+
+
+def test_the_tutorial_runs() -> None:
+    """Its Python is executed as it stands, on the sample."""
+    tutorial = (ROOT / "docs/tutorial/first-replay.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.+?)```", tutorial, re.DOTALL)
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
