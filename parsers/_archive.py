@@ -43,10 +43,11 @@ class Archive:
         """Regular files by name, as far as the archive is whole."""
         spans: list[Span] = []
         os.lseek(self._descriptor, 0, os.SEEK_SET)
-        with os.fdopen(os.dup(self._descriptor), "rb") as stream, tarfile.open(fileobj=stream, mode="r:") as archive:
+        with os.fdopen(os.dup(self._descriptor), "rb") as stream:
             try:
-                regular = (member for member in archive if member.isreg() and member.sparse is None)
-                spans.extend(Span(self, member.name, member.offset_data, member.size) for member in regular)
+                with tarfile.open(fileobj=stream, mode="r:") as archive:
+                    regular = (member for member in archive if member.isreg() and member.sparse is None)
+                    spans.extend(Span(self, member.name, member.offset_data, member.size) for member in regular)
             except tarfile.TarError:
                 self.cut_short = True
         return sorted(spans, key=lambda span: span.name)

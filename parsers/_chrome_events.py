@@ -9,12 +9,13 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 import msgspec
 
 from parsers._chrome_repair import REPAIRS
-from parsers._chrome_stream import ChromeStream
+from parsers._chrome_stream import EVENT_LIMIT_BYTES, ChromeStream
 from parsers._numbers import Scalar
 
 
@@ -85,11 +86,12 @@ _ONE = msgspec.json.Decoder(CommEvent)
 _COMM_KEY = b'"Collective name"'
 _UNDECODABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _BOUNDARY = re.compile(rb'\}[\s,]*(?=\{\s*"[^"\\]*"\s*:)|,\s*(?=\{\s*"ph"\s*:)')
-_LIST_END = re.compile(rb'\}[\s,]*\]\s*(?=,\s*"|\}|\Z)')
+_LIST_END = re.compile(rb'\}[\s,]*\]\s*(?=,\s*"[^"\\]*"\s*:|\}\s*\Z|\Z)')
 _BEGINS_EVENT = re.compile(rb'\{[^{}]*"ph"\s*:')
 _BETWEEN = b" \t\r\n,"
 _TAIL_LIMIT_BYTES = 64 << 20
-_EVENT_LIMIT_BYTES = 1 << 16  # an event that is not complete after that many bytes is damaged
+_REPAIR_LIMIT_BYTES = 1 << 16  # a longer event is not repaired, and one that should go on for longer is damaged
+_LIST_END_TRIES = 32  # places that look like the list's end in one segment
 
 
 class Losses:
@@ -155,7 +157,7 @@ def _salvage(text: bytes, losses: Losses) -> tuple[list[Event], bytes, bytes]:
         closing, after = _list_end(segment, losses)
         if after:
             return [*batch, *closing], b"", after + text[cut:]
-        if cut == len(text):
+        if cut == len(text) and len(segment) < EVENT_LIMIT_BYTES:
             return batch, segment, b""
         if _may_go_on(segment) and not _BEGINS_EVENT.match(text, cut):
             continue
@@ -166,14 +168,14 @@ def _salvage(text: bytes, losses: Losses) -> tuple[list[Event], bytes, bytes]:
 
 def _may_go_on(segment: bytes) -> bool:
     """True where a boundary inside nested objects may have cut an event short."""
-    return segment.count(b"{") > segment.count(b"}") and len(segment) < _EVENT_LIMIT_BYTES
+    return segment.count(b"{") > segment.count(b"}") and len(segment) < _REPAIR_LIMIT_BYTES
 
 
 def _list_end(segment: bytes, losses: Losses) -> tuple[list[Event], bytes]:
     """The last event and the text from the list's ``]`` on, where the list ends inside ``segment``."""
     if segment.lstrip(_BETWEEN).startswith(b"]"):
         return [], segment.lstrip(_BETWEEN)
-    for found in _LIST_END.finditer(segment):
+    for found in islice(_LIST_END.finditer(segment), _LIST_END_TRIES):
         decoded = _decode_segment(segment[: found.start() + 1], losses)
         if decoded is not None:
             return decoded, segment[found.start() + 1 :].lstrip(_BETWEEN)
@@ -186,7 +188,7 @@ def _decode_segment(segment: bytes, losses: Losses) -> list[Event] | None:
     try:
         return decode_run(text)
     except _UNDECODABLE:
-        if not (text.startswith(b"{") and text.endswith(b"}")):
+        if len(text) > _REPAIR_LIMIT_BYTES or not (text.startswith(b"{") and text.endswith(b"}")):
             return None
     done: list[str] = []
     for what, repair in REPAIRS:

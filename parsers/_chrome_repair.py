@@ -17,6 +17,7 @@ _BAD_ESCAPE = re.compile(rb'\\(?!["\\/bfnrt]|u[0-9a-fA-F]{4})')
 _CONTROL = re.compile(rb"[\x00-\x1f]")
 _QUOTE = re.compile(rb'(?<!\\)"')
 _CLOSES = re.compile(rb'\s*(?:,\s*["\[{\d\-tfn]|[\]}]\s*(?:[,\]}]|\Z)|\Z)')
+_BLANK_LIMIT = 64
 _CLOSES_KEY = re.compile(rb"\s*:")
 
 
@@ -28,7 +29,7 @@ def _escape_stray_quotes(text: bytes) -> bytes:
     for found in _QUOTE.finditer(text):
         at = found.start()
         if not inside:
-            before = text[:at].rstrip()[-1:]
+            before = text[max(0, at - _BLANK_LIMIT) : at].rstrip()[-1:]
             inside, is_key = True, before in (b"{", b",")
         elif _CLOSES.match(text, at + 1) or (is_key and _CLOSES_KEY.match(text, at + 1)):
             inside = False

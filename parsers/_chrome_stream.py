@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from replay.core.errors import TraceError
 
 PIECE_BYTES = 1 << 18  # its events fit in a core's cache: larger pieces are slower
-LIMIT_BYTES = 64 << 20  # of the text before the list, and of one event
+HEAD_LIMIT_BYTES = 64 << 20
+EVENT_LIMIT_BYTES = 1 << 20  # what is longer is not an event but damage
 _LIST_KEY = re.compile(rb'"traceEvents"\s*:\s*\[')
 _LIST_KEY_LIMIT = 256  # of the key with its blanks
 _BARE_LIST = re.compile(rb"\s*(?:\xef\xbb\xbf)?\s*\[")
@@ -43,12 +44,12 @@ class ChromeStream:
         rest = self._after_head(blocks)
         for block in blocks:
             text = rest + block
-            cut = last_boundary(text)
+            cut = last_boundary(text, max(0, len(rest) - _BLANK_LIMIT))
+            if not cut and len(text) > EVENT_LIMIT_BYTES:
+                cut = len(text)
             if cut:
                 yield text[:cut]
             rest = text[cut:]
-            if len(rest) > LIMIT_BYTES:
-                raise TraceError(f"{self.name}: {LIMIT_BYTES >> 20} MiB without an event; not a Chrome trace")
         if rest:
             yield rest
 
@@ -70,15 +71,15 @@ class ChromeStream:
                 self.is_list = bare is not None
                 self.head = text[: found.end()]
                 return text[found.end() :]
-            if len(text) > LIMIT_BYTES:
+            if len(text) > HEAD_LIMIT_BYTES:
                 break
         raise TraceError(f'{self.name}: no "traceEvents" list in {len(text)} bytes; not a Chrome trace')
 
 
-def last_boundary(text: bytes) -> int:
-    """Offset of the last ``{`` that begins an event after another one, 0 where there is none."""
+def last_boundary(text: bytes, since: int = 0) -> int:
+    """Offset of the last ``{`` from ``since`` on that begins an event after another one, 0 where there is none."""
     at = len(text)
-    while (at := text.rfind(b"{", 0, at)) > 0:
+    while (at := text.rfind(b"{", since, at)) > 0:
         before = text[max(0, at - _BLANK_LIMIT) : at].rstrip(_BETWEEN)
         if before.endswith(b"}") and _BEGINS_EVENT.match(text, at):
             return at

@@ -44,10 +44,10 @@ class CommTable:
     def launches_of(self, events: Int64) -> Int64:
         """Runtime row with the same rank and correlation as each device event, -1 none."""
         runtime = np.flatnonzero((self.kind == EventKind.RUNTIME) & (self.correlation > 0))
-        key = self._join_key(runtime)
+        key = self.join_key(runtime)
         order = np.argsort(key, kind="stable")
         runtime, key = runtime[order], key[order]
-        wanted = self._join_key(events)
+        wanted = self.join_key(events)
         at = np.minimum(np.searchsorted(key, wanted), max(len(key) - 1, 0))
         found = np.full(len(events), MISSING, dtype=np.int64)
         if len(key):
@@ -55,7 +55,8 @@ class CommTable:
             found[hit] = runtime[at[hit]]
         return found
 
-    def _join_key(self, rows: Int64) -> Int64:
+    def join_key(self, rows: Int64) -> Int64:
+        """What device work and its launch have in common: rank and correlation in one number."""
         correlation = np.minimum(self.correlation[rows], (1 << _CORRELATION_BITS) - 1)
         key: Int64 = (self.rank[rows].astype(np.int64) << _CORRELATION_BITS) + correlation
         return key

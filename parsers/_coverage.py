@@ -31,7 +31,7 @@ def coverage(table: CommTable) -> Health:
     matched = table.launches_of(device)
     is_launch = np.array([*(bool(_LAUNCH.match(name)) for name in table.names), False])[table.name]
     launches = np.flatnonzero(is_launch & (table.kind == EventKind.RUNTIME) & (table.correlation > 0))
-    lost = int((~np.isin(launches, matched)).sum())
+    lost = int((~np.isin(table.join_key(launches), table.join_key(device))).sum())
     warnings = []
     if lost:
         share = percent(len(launches) - lost, len(launches))

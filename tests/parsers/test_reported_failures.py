@@ -130,3 +130,11 @@ def test_event_without_args(tmp_path: Path) -> None:
     trace = read(tmp_path, text([json.dumps(span("Buffer Flush", cat="overhead", pid=-1, tid=0))]))
     assert trace.kind.tolist() == [EventKind.OVERHEAD]
     assert trace.correlation.tolist() == [-1]
+
+
+def test_long_rubbish_between_events_is_skipped_in_time(tmp_path: Path) -> None:
+    """Megabytes without a boundary, of what looks like list ends: linear, and the events around it are kept."""
+    rubbish = '{"ph": "X", "args": [' + '{"}], "a": ' * 300_000
+    trace = read(tmp_path, text([span("before"), rubbish, span("after", 1100)]))
+    assert names(trace) == ["before", "after"]
+    assert trace.health.dropped["damaged event"] >= 1

@@ -155,3 +155,10 @@ def test_no_user_or_host_name_is_kept(tmp_path: Path) -> None:
     trace = read(tmp_path, text([span("a")], **top))
     assert trace.metadata == {"cupti_version": "22"}
     assert trace.files == ("trace.json",)
+
+
+def test_archive_of_rubbish_is_refused(tmp_path: Path) -> None:
+    """A compressed file that only claims to hold an archive."""
+    path = tmp_path / "run.tar.gz"
+    path.write_bytes(gzip.compress(b"")[:-8])
+    assert refusal(path).startswith("run.tar.gz: ")
