@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 MIB = 1 << 20
 
@@ -24,8 +24,7 @@ _FOOTPRINT = re.compile(rf"(weight and optimizer|activation|total)=({_SIZE}) MB"
 _ACTIVATION = re.compile(rf"Activation memory footprint per transformer layer[^:]*: ({_SIZE}) MB")
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(NamedTuple):
     """The caching allocator of one rank, bytes; -1 where a field is not printed."""
 
     rank: int

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from parsers._log_assembly import Collector, iterations_of, memory_of, timers_of
+from parsers._log_assembly import iterations_of, memory_of, timers_of
+from parsers._log_collect import Collector
 from parsers._log_layout import layout_from, spec_from, stated_sizes
 from parsers._log_lines import lines
 from parsers.source import SourceFile
@@ -62,7 +63,7 @@ def _device(collector: Collector) -> str:
 
 def _health(collector: Collector, clipped: Counter[str], problem: str) -> Health:
     warnings = [problem] if problem else []
-    if not collector.rows:
+    if not len(collector.iterations):
         warnings.append("no iteration was logged: there is no step to measure")
     return Health(
         events=collector.lines,
