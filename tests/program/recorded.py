@@ -11,7 +11,7 @@ from replay.graph.types import Edges, Graph, GraphHealth, OpKind, Rule
 from replay.layout import Layout
 from replay.model import ModelSpec
 from replay.program.exchange import Action, partner, steps
-from replay.program.groups import coordinates, rank_at
+from replay.program.groups import FAMILIES, coordinates, members, rank_at
 from replay.program.keys import BlockKey, Part
 from replay.program.types import Labels, Phase, Role
 from replay.simulate.engine import simulate
@@ -69,10 +69,19 @@ class Recording:
         return op
 
     def communicate(
-        self, rank: int, lane: str, kind: CollectiveKind, ns: int, label: Label, group: Group, match: object
+        self,
+        rank: int,
+        lane: str,
+        kind: CollectiveKind,
+        ns: int,
+        label: Label,
+        group: Group,
+        match: object,
+        *,
+        thread: str = "host",
     ) -> int:
         """Launch a member of a collective that waits for the compute stream; returns its transfer."""
-        call = self.op(rank, "host", OpKind.CALL, "launch", 0, label)
+        call = self.op(rank, thread, OpKind.CALL, "launch", 0, label)
         self.groups.setdefault(group, len(self.groups))
         found = self.members.setdefault(match, [])
         number = list(self.members).index(match)
@@ -192,10 +201,30 @@ class _Rank:
                 self.recording.edges.append((begin, call, Rule.HANDOVER))
                 begin = -1
             self.recording.edges += [(transfer, op, Rule.EVENT) for transfer in self.waiting]
-            self.waiting = []
+            self.waiting = self._exchange(label, thread) if layer >= 0 else []
         if thread != "host":
             end = self.recording.op(self.rank, "host", OpKind.HOST, "host", 0, whole)
             self.recording.edges.append((self.recording.last[self.rank, thread], end, Rule.HANDOVER))
+
+    def _exchange(self, label: Label, thread: str) -> list[int]:
+        """Collectives of one layer over the tensor and the expert group, for whom the next kernel waits."""
+        done = []
+        families = (
+            ("tp", self.layout.tp, CollectiveKind.ALL_REDUCE),
+            ("ep", self.layout.ep, CollectiveKind.ALL_TO_ALL),
+        )
+        for name, size, kind in families:
+            if size > 1:
+                ranks = members(self.layout, FAMILIES[name], self.rank)
+                group = Group(f"{name} {ranks[0]}", "", ranks, size)
+                whole = (label[0], Role.DISPATCH if name == "ep" else label[1], *label[2:])
+                match = (name, ranks, label)
+                done.append(
+                    self.recording.communicate(
+                        self.rank, f"stream {name}", kind, self.costs.transfer, whole, group, match, thread=thread
+                    )
+                )
+        return done
 
     def _transfer(self, key: BlockKey) -> None:
         index = coordinates(self.layout, self.rank)
@@ -205,7 +234,7 @@ class _Rank:
         kind = CollectiveKind.SEND if send else CollectiveKind.RECV
         label = (key.phase, Role.P2P, key.microbatch, key.chunk // self.layout.pp, -1)
         lane = f"stream {'send' if send else 'recv'} {peer}"
-        match = (sender, index["dp"])
+        match = (sender, index["dp"], index["tp"])
         done = self.recording.communicate(self.rank, lane, kind, self.costs.transfer, label, Group("pp"), match)
         self.posted.append(done)
         if not send:
@@ -220,10 +249,8 @@ class _Rank:
         self.posted = []
 
     def _gradients(self, chunk: int) -> None:
-        ranks = tuple(
-            rank for rank in range(self.layout.world_size) if coordinates(self.layout, rank)["pp"] == self.stage
-        )
+        ranks = members(self.layout, FAMILIES["dp"], self.rank)
         label = (Phase.SYNC, Role.GRAD_SYNC, -1, chunk, -1)
-        group = Group(f"dp {self.stage}", "DATA_PARALLEL_GROUP", ranks, len(ranks))
-        kind, match = CollectiveKind.ALL_REDUCE, ("gradients", self.stage, chunk)
+        group = Group(f"dp {ranks[0]}", "DATA_PARALLEL_GROUP", ranks, len(ranks))
+        kind, match = CollectiveKind.ALL_REDUCE, ("gradients", ranks, chunk)
         self.recording.communicate(self.rank, "stream dp", kind, self.costs.gradients, label, group, match)

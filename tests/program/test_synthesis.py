@@ -49,6 +49,8 @@ def test_the_recording_is_what_hand_arithmetic_says() -> None:
         (8, {"pp": 4, "vpp": 2, "world_size": 4, "group_size": 4, "gbs": 8, "microbatches": 8,
              "schedule": "interleaved"}),
         (3, {"pp": 1, "world_size": 1, "group_size": 1}),
+        (4, {"tp": 2, "dp": 2, "ep": 2, "world_size": 8, "gbs": 8, "microbatches": 4}),
+        (4, {"dp": 4, "ep": 4, "world_size": 8, "gbs": 16, "microbatches": 4}),
         ((3, 1), {"gbs": 6, "microbatches": 6}),
         (2, {"dp": 10, "world_size": 20, "gbs": 20}),
     ],
@@ -138,6 +140,22 @@ def test_waits_are_recomputed_for_new_groups() -> None:
     synthesis = synthesise(lifted, lifted.layout.change(gbs=8))
     assert simulate(synthesis.graph).step_ns == 4 * (4 * 6 + 4 * 10) + 3
     assert [group.ranks for group in synthesis.graph.groups if group.ranks] == [(0, 1)]
+
+
+def test_slow_rank_meets_other_ranks_under_another_ep() -> None:
+    """Exchanges of ep 2 tie rank 2 (slow by 1 ns a layer) to rank 3 only; those of ep 4 tie it to all four."""
+    sizes = {"pp": 1, "dp": 4, "ep": 2, "world_size": 4, "group_size": 1, "gbs": 8, "microbatches": 2}
+    lifted = lift(*pipeline_step(layout(**sizes), 4, Costs(5, 10), slow={2: 1}))
+    slow, fast = 2 * 4 * 16, 2 * 4 * 15
+    assert backward_ends(lifted, lifted.layout) == [fast, fast, slow, slow]
+    assert backward_ends(lifted, lifted.layout.change(ep=4)) == [slow] * 4
+
+
+def backward_ends(lifted: Program, target: Layout) -> list[int]:
+    """When the last backward kernel of every rank ends."""
+    graph = synthesise(lifted, target).graph
+    end, backward = simulate(graph).end_ns, graph.name == graph.names.index("MLP BACKWARD")
+    return [int(end[backward & (graph.rank == rank)].max()) for rank in range(target.world_size)]
 
 
 def test_gradients_split_with_the_layers_of_a_chunk() -> None:
