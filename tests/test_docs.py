@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from replay.cli import COMMANDS, main
+from replay.core.plugins import members
 from replay.report.result import Inspection, RunResult
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -90,3 +91,10 @@ def test_the_tutorial_runs() -> None:
     tutorial = (ROOT / "docs/tutorial/first-replay.md").read_text(encoding="utf-8")
     (code,) = re.findall(r"```python\n(.+?)```", tutorial, re.DOTALL)
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
+
+
+def test_every_format_is_described() -> None:
+    """A parser without a row in docs/reference/formats.md fails here."""
+    page = (ROOT / "docs/reference/formats.md").read_text(encoding="utf-8")
+    formats = [module.FORMAT for module in members("parsers").values() if hasattr(module, "FORMAT")]
+    assert [name for name in formats if f"| `{name}` |" not in page] == []
