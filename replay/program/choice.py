@@ -17,6 +17,7 @@ from replay.program.groups import coordinates
 from replay.program.keys import P2P_PARTS, BlockKey, Part
 from replay.program.templates import Program, coordinate_key
 from replay.program.types import Phase
+from replay.trace import CollectiveKind
 
 _BY_STAGE = (Part.PROLOGUE, Part.TAIL, Part.WAIT)  # differ between stages, not chunks
 _BY_CHUNK = (Part.BEGIN, Part.END, Part.GRAD_SYNC)
@@ -113,6 +114,11 @@ class Chooser:
         opposite = instances.get((kind.part, int(_OPPOSITE[kind.phase]), -1), []) if kind.part in P2P_PARTS else []
         if opposite:
             return opposite, "pipeline transfers of one direction stand for those of the other"
+        if kind.part in P2P_PARTS and (self._program.graph.comms.kind == CollectiveKind.SEND_RECV).any():
+            raise RefusedError(
+                "the input's pipeline exchanges are fused send/receive kernels, which do not tell one transfer's cost; "
+                "record without batched exchanges (Megatron: overlap_p2p_comm), or keep --pp, --vpp and the schedule"
+            )
         raise RefusedError(_missing(kind))
 
 

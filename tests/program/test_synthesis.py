@@ -9,6 +9,7 @@ from replay.core.errors import LayoutError, RefusedError
 from replay.graph.types import OpKind, Rule
 from replay.layout import Layout
 from replay.model import ModelSpec
+from replay.program.comm_ops import P2P_KINDS
 from replay.program.synthesis import Timing, synthesise
 from replay.program.templates import Program, lift
 from replay.program.types import Phase, Role
@@ -247,3 +248,12 @@ def test_without_labels_there_is_nothing_to_lift() -> None:
     unknown = replace(labels, phase=np.zeros(len(graph), np.int8))
     with pytest.raises(RefusedError, match="forward microbatch=0 chunk=0"):
         lift(graph, unknown)
+
+
+def test_fused_exchanges_are_refused_by_name() -> None:
+    """One kernel for both directions does not tell what a single transfer costs."""
+    graph, labels = pipeline_step(layout(), 4, Costs(5, 10))
+    kind = np.where(np.isin(graph.comms.kind, P2P_KINDS), CollectiveKind.SEND_RECV, graph.comms.kind).astype(np.int8)
+    fused = replace(graph, comms=replace(graph.comms, kind=kind))
+    with pytest.raises(RefusedError, match="fused send/receive kernels"):
+        synthesise(lift(fused, labels), labels.layout)
