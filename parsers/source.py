@@ -89,7 +89,7 @@ def expand(sources: Sequence[Path]) -> Expansion:
         if not source.exists():
             raise TraceError(f"{source.name}: no such file or folder")
         for file in _files_behind(source, warnings):
-            reason = _reason_to_skip(file)
+            reason = _reason_to_skip(file, given=file.path == source and file.span is None)
             digest = b"" if reason else _sha256(file)
             if digest in kept:
                 reason = "files given twice"
@@ -117,7 +117,9 @@ def _files_behind(source: Path, warnings: list[str]) -> Iterator[SourceFile]:
         yield SourceFile(source)
 
 
-def _reason_to_skip(file: SourceFile) -> str:
+def _reason_to_skip(file: SourceFile, *, given: bool) -> str:
+    if not given and file.name.endswith(".tmp"):
+        return "unfinished files (.tmp)"  # a profiler renames its file when it is complete
     if file.name.startswith("."):
         return "hidden files"  # among them the ._name resource forks that macOS leaves in archives
     if next(file.stored_blocks(1), b"") == b"":

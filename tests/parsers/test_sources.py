@@ -40,9 +40,15 @@ def test_folder_of_ranks(tmp_path: Path) -> None:
     (tmp_path / "et.json").write_bytes(b'{"schema": "1.1.1", "pid": 7, "nodes": []}')
     (tmp_path / "empty.json").write_bytes(b"")
     (tmp_path / "._a.json").write_bytes(b"\0\5\x16\7")
+    (tmp_path / "a.json.tmp").write_bytes(rank_file(1, "one")[:-40])
     trace = read_paths(tmp_path)
     assert (trace.ranks, trace.world_size, names(trace)) == ((0, 1), 4, ["zero", "one"])
-    assert trace.health.skipped == {"empty files (0 bytes)": 1, "hidden files": 1, "files that are not traces": 1}
+    assert trace.health.skipped == {
+        "empty files (0 bytes)": 1,
+        "hidden files": 1,
+        "unfinished files (.tmp)": 1,
+        "files that are not traces": 1,
+    }
     assert trace.health.warnings == ("1 files are not traces and were left out: et.json",)
 
 
