@@ -104,8 +104,13 @@ def sensitivities(result: RunResult) -> Iterable[RenderableType]:
     if not result.sensitivity:
         return
     yield heading("Largest sensitivities")
-    for row in result.sensitivity[:TOP_SENSITIVITIES]:
-        yield Text(f"  {row.parameter} {row.change}: {row.step_change_ms:+.3f} ms ({row.step_change_pct:+.2f} %)")
+    effects: dict[str, list[str]] = {}
+    for row in result.sensitivity:
+        effects.setdefault(row.parameter, []).append(
+            f"{row.change} {row.step_change_ms:+,.3f} ms ({row.step_change_pct:+.2f} %)"
+        )
+    for parameter, moves in list(effects.items())[:TOP_SENSITIVITIES]:
+        yield Text(f"  {parameter}: {', '.join(moves)}")
 
 
 def trust(result: Measured) -> Iterable[RenderableType]:

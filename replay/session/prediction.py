@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from replay.graph.types import Graph
 from replay.layout import Layout
-from replay.report.result import ChangeRow
+from replay.report.result import ChangeRow, ChunkCostRow
 from replay.session.interval import Part
 from replay.simulate.timeline import Timeline
 
@@ -32,6 +32,7 @@ class Prediction:
     target: Layout | None = None
     lift: Lift | None = None
     changes: tuple[ChangeRow, ...] = ()
+    chunk_costs: tuple[ChunkCostRow, ...] = ()  # of the source
     warnings: tuple[str, ...] = ()
     evidence: Mapping[str, str] = field(default_factory=dict)  # how the program's structure was found
     forced: bool = False

@@ -18,6 +18,7 @@ from replay.program.synthesis import Timing, synthesise
 from replay.program.template_means import template_means
 from replay.program.templates import lift
 from replay.program.types import Labels, Role
+from replay.report.chunk_costs import chunk_costs
 from replay.report.result import ChangeRow, Topic
 from replay.session import gate, graph_level
 from replay.session.baseline import Baseline
@@ -180,6 +181,7 @@ def _completed(asked: Asked, prediction: Prediction, origin: Int64) -> Predictio
         parts=tuple(parts),
         target=asked.target,
         changes=rows,
+        chunk_costs=chunk_costs(graph, asked.labels),
         warnings=(*asked.retiming.warnings, *prediction.warnings),
         evidence={"structure": "; ".join(asked.labels.evidence)},
     )

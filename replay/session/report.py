@@ -74,6 +74,7 @@ def run_result(
         unassigned_pct=lift.unassigned_pct if lift else None,
         collectives=collectives(baseline.graph, prediction.graph),
         changes=prediction.changes,
+        chunk_costs=prediction.chunk_costs,
         warnings=prediction.warnings,
         forced=prediction.forced,
     )

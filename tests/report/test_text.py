@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from dataclasses import replace
 
-from replay.report.result import ChangeRow, HealthFacts, InputFacts, LayoutFacts, RunResult
+from replay.report.result import ChangeRow, HealthFacts, InputFacts, LayoutFacts, RunResult, Sensitivity
 from replay.report.text import render_run
 
 BASELINE = RunResult(
@@ -68,6 +68,14 @@ def test_states_without_time_are_left_out() -> None:
     text = report(BASELINE)
     assert "compute" in text
     assert "bubble" not in text
+
+
+def test_three_parameters_are_shown_each_with_both_directions() -> None:
+    """The fourth is in the JSON."""
+    rows = [Sensitivity(f"p{i}", change, 1.0, 0.1) for i in range(4) for change in ("x0.9", "x1.1")]
+    text = report(replace(BASELINE, sensitivity=tuple(rows)))
+    assert "p2: x0.9 +1.000 ms (+0.10 %), x1.1 +1.000 ms (+0.10 %)" in text
+    assert "p3" not in text
 
 
 def test_force_is_said_at_the_top() -> None:
