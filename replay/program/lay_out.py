@@ -17,11 +17,13 @@ from replay.program.expert_gradients import expert_sum
 from replay.program.groups import FAMILIES, Family, coordinates, rank_at
 from replay.program.keys import P2P_PARTS, BlockKey, Part
 from replay.program.lanes import P2P_ROLE
+from replay.program.new_transfers import NOTE, new_transfer
 from replay.program.parameters import Partition
 from replay.program.piece import Piece, Pieces, Timing
 from replay.program.rendezvous import Member
 from replay.program.templates import Program, coordinate_key
 from replay.program.types import Phase
+from replay.trace import CollectiveKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,9 @@ def distinct_ranks(program: Program, target: Layout) -> tuple[int, ...]:
     seen = {coordinate_key(program.layout, rank) for rank in program.ranks}
     distinct = tuple(rank for rank in range(target.world_size) if coordinate_key(target, rank) in seen)
     return distinct or tuple(range(target.world_size))
+
+
+TRANSFER_KINDS = {Part.SEND: CollectiveKind.SEND, Part.RECV: CollectiveKind.RECV}
 
 
 class RankWalk:
@@ -135,15 +140,18 @@ class RankWalk:
         yield piece
 
     def _transfer(self, key: BlockKey) -> Iterator[Piece]:
-        """Post one send or receive."""
-        piece = self._pieces.make(key, self._rank)
+        """Post one send or receive; one is made up where the source, a single stage, had none."""
+        made = new_transfer(self._program, self._target, key) if self._program.layout.pp == 1 else None
+        piece = made or self._pieces.make(key, self._rank)
         assert piece is not None  # sends and receives are never optional
+        if made is not None:
+            self._pieces.note(NOTE)
         peer = rank_at(self._target, {**self._index, "pp": partner(key).chunk % self._target.pp})
         lane = self._program.p2p.role(key.part.name.lower(), peer)
-        lanes = {role: lane for role, _, _ in piece.structure.lanes if role.startswith(P2P_ROLE)}
+        lanes = {role: lane for role, _, _ in piece.structure.lanes if made or role.startswith(P2P_ROLE)}
         base = self._assembly.put(self._rank, replace(piece, lane_of=lanes))
         self._join(piece, base)
-        last = int(np.flatnonzero(self._program.is_p2p[piece.structure.ops])[-1])
+        last = int(np.flatnonzero(self._program.graph.kind[piece.structure.ops] == OpKind.TRANSFER)[-1])
         self._posted.append(base + last)
         if key.part is Part.RECV:
             self._received[key] = base + last
@@ -189,7 +197,8 @@ class RankWalk:
             moving = positions.get(False, positions.get(True, 0))
             arrival, transfer = (base + positions[end] if end in positions else -1 for end in (True, False))
             late, scale = int(piece.lateness_ns[moving]), float(piece.nbytes_scale[moving])
-            member = Member(rule, arrival, transfer, row, late, scale)
+            kind = TRANSFER_KINDS.get(piece.key.part, CollectiveKind(int(graph.comms.kind[row])))
+            member = Member(rule, kind, arrival, transfer, row, late, scale)
             self._assembly.rendezvous.join((match, seen[match]), self._rank, chosen, member)
             seen[match] += 1
 

@@ -11,7 +11,7 @@ from replay.core.columns import Int64
 from replay.graph.types import CommTable, Rule
 from replay.layout import Layout
 from replay.program.groups import Family, description_of, members
-from replay.trace import Group
+from replay.trace import CollectiveKind, Group
 
 PAIRWISE_MEMBERS = 8  # larger collectives meet in one op instead of an edge for every pair of members
 
@@ -21,6 +21,7 @@ class Member:
     """One rank's part of a collective: its two ops (-1 none), its row in the source's communication table."""
 
     rule: Rule
+    kind: CollectiveKind
     arrival: int
     transfer: int
     row: int
@@ -94,18 +95,19 @@ class Rendezvous:
         return ops, rows
 
     def table(self, source: CommTable, duration_ns: Int64) -> CommTable:
-        """The target's table; kinds and bytes are those of the source's rows, transfer times those of the ops."""
-        columns = np.zeros((self._rows, 6), np.int64)
+        """The target's table; bytes are those of the source's rows, scaled, transfer times those of the ops."""
+        columns = np.zeros((self._rows, 7), np.int64)
         scale = np.ones(self._rows)
         for match in self._matches.values():
             for member, row in match.members:
                 transfer = int(duration_ns[member.transfer]) if member.transfer >= 0 else 0
                 scale[row] = member.nbytes_scale
-                columns[row] = (member.row, match.group, match.number, match.size, len(match.members), transfer)
-        origin, group, number, size, seen, transfer_ns = columns.T
+                sizes = (match.size, len(match.members))
+                columns[row] = (member.row, member.kind, match.group, match.number, *sizes, transfer)
+        origin, kind, group, number, size, seen, transfer_ns = columns.T
         known = source.nbytes[origin]
         nbytes = np.where(known >= 0, np.rint(known * scale).astype(np.int64), known)
         return CommTable(
-            source.kind[origin], group.astype(np.int32), nbytes, number, size.astype(np.int32),
+            kind.astype(np.int8), group.astype(np.int32), nbytes, number, size.astype(np.int32),
             seen.astype(np.int32), transfer_ns, transfer_ns.copy(),
         )  # fmt: skip

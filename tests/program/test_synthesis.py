@@ -181,6 +181,16 @@ def test_optimizer_follows_the_layers_of_a_rank() -> None:
     assert step == 75 + 12
 
 
+def test_transfers_of_a_first_pipeline() -> None:
+    """64 bytes of gradients in 8 ns on a ring of 2: 8 B/ns; 4 x 2 x 2 bytes of activations take 2 ns; 150 + 5 x 2."""
+    sizes = {"pp": 1, "dp": 2, "world_size": 2, "group_size": 1, "gbs": 4, "seq": 4}
+    graph, labels = pipeline_step(layout(**sizes), 4, Costs(5, 10, gradients=8))
+    lifted = lift(graph, replace(labels, model=ModelSpec(layers=4, hidden=2)))
+    laid_out = synthesise(lifted, lifted.layout.change(pp=2))
+    assert simulate(laid_out.graph).step_ns == (4 + 1) * 30 + 5 * 2
+    assert any("no pipeline transfers" in note for note in laid_out.notes)
+
+
 def test_tensor_parallel_is_refused() -> None:
     """Another tp changes every GEMM."""
     with pytest.raises(RefusedError, match="tp 1 to 2: what-ifs that change tp are not modelled"):
