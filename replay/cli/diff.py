@@ -31,7 +31,7 @@ STEP = click.IntRange(min=0)
     type=options.output_file,
     multiple=True,
     metavar="FILE",
-    help="Write a file; its suffix decides: .json result, .pftrace or .trace.json timelines. Repeatable.",
+    help="Write a file; its suffix decides: .html report, .json result, .pftrace or .trace.json timelines. Repeatable.",
 )
 @options.quiet
 def command(a: Path, b: Path, **given: Any) -> None:

@@ -10,7 +10,7 @@ import click
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-OUTPUT_SUFFIXES = (".pftrace", ".trace.json", ".json")
+OUTPUT_SUFFIXES = (".html", ".pftrace", ".trace.json", ".json")
 
 
 def pattern_factor(text: str) -> tuple[str, float]:

@@ -26,7 +26,7 @@ from replay.cli.progress import stages
     type=options.output_file,
     multiple=True,
     metavar="FILE",
-    help="Write a file; its suffix decides: .json result, .pftrace or .trace.json timelines. Repeatable.",
+    help="Write a file; its suffix decides: .html report, .json result, .pftrace or .trace.json timelines. Repeatable.",
 )
 @click.option(
     "--explain",

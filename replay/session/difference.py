@@ -16,6 +16,7 @@ from replay.report.slices import Run, collect
 from replay.session.question import Facts
 from replay.session.sides import load
 from replay.session.types import Progress, no_progress
+from replay.session.write import require_bokeh
 
 
 def diff(
@@ -40,8 +41,13 @@ def to_bytes(found: Difference) -> bytes:
 
 
 def write(found: Difference, path: Path) -> None:
-    """``.json``: the document; ``.pftrace`` and ``.trace.json``: both timelines from the same zero."""
-    if path.name.endswith((".pftrace", ".trace.json")):
+    """``.html``: the report; ``.json``: the document; ``.pftrace``, ``.trace.json``: both timelines from one zero."""
+    if path.name.endswith(".html"):
+        require_bokeh(path)
+        from replay.report.html import difference_page  # noqa: PLC0415 - an extra, and slow to import
+
+        path.write_text(difference_page.page(found), encoding="utf-8")
+    elif path.name.endswith((".pftrace", ".trace.json")):
         writer = perfetto if path.name.endswith(".pftrace") else chrome
         writer.write(collect(_runs(found, path)), path)
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 
 from replay.core.errors import RefusedError
@@ -12,12 +13,26 @@ from replay.session.types import Answer
 
 
 def write(answer: Answer, path: Path) -> None:
-    """``.pftrace`` and ``.trace.json``: timelines; ``.json``: the result. Raises :class:`RefusedError` for others."""
-    if path.name.endswith(".pftrace"):
+    """``.html``: the report; ``.pftrace``, ``.trace.json``: timelines; ``.json``: the result.
+
+    Raises :class:`RefusedError` for others.
+    """
+    if path.name.endswith(".html"):
+        require_bokeh(path)
+        from replay.report.html import run_page  # noqa: PLC0415 - an extra, and slow to import
+
+        path.write_text(run_page.page(answer.result, answer.runs), encoding="utf-8")
+    elif path.name.endswith(".pftrace"):
         perfetto.write(collect(answer.runs), path)
     elif path.name.endswith(".trace.json"):
         chrome.write(collect(answer.runs), path)
     elif path.name.endswith(".json"):
         path.write_bytes(to_json_bytes(answer.result))
     else:
-        raise RefusedError(f"{path.name}: give a name that ends in .json, .pftrace or .trace.json")
+        raise RefusedError(f"{path.name}: give a name that ends in .html, .json, .pftrace or .trace.json")
+
+
+def require_bokeh(path: Path) -> None:
+    """Raises :class:`RefusedError` where the extra that HTML reports need is not installed."""
+    if find_spec("bokeh") is None:
+        raise RefusedError(f"{path.name}: HTML reports need Bokeh; install it with: pip install 'trace-replay[html]'")
