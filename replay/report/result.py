@@ -105,6 +105,16 @@ class ChunkCostRow:
 
 
 @dataclass(frozen=True, slots=True)
+class OpMean:
+    """Ops of one name: calls and time, as means over the ranks."""
+
+    op: str
+    category: str  # kernel, collective, copy, host, call
+    calls_a_rank: float
+    ms_a_rank: float
+
+
+@dataclass(frozen=True, slots=True)
 class Sensitivity:
     """How the replayed (or predicted) step moves when one parameter moves."""
 
@@ -157,6 +167,7 @@ class RunResult(Measured):
     question: tuple[str, ...] = ()
     pass_order: Mapping[str, str] = field(default_factory=dict)  # pipeline stage → its passes, of the target
     stragglers: Mapping[str, Any] = field(default_factory=dict)
+    ops: tuple[OpMean, ...] = ()  # of the predicted step, else of the measured one
     profiled_step_ms: float | None = None  # the trace's own step where --measured-step replaced it as the anchor
     forced: bool = False
 

@@ -9,6 +9,7 @@ from replay.core.units import ns_to_ms
 from replay.graph.types import Graph
 from replay.layout import Layout
 from replay.report.breakdown import Breakdown, breakdown, evidence_share
+from replay.report.diff.means import op_means
 from replay.report.result import LayoutFacts, Measured, Numbers, RunResult, Sensitivity, extend
 from replay.report.statistics import collectives
 from replay.session.baseline import Baseline
@@ -113,8 +114,10 @@ def with_prediction(result: RunResult, outcome: Outcome) -> RunResult:
 
 
 def with_outlook(result: RunResult, graph: Graph) -> RunResult:
-    """``result`` with the evidence and the sensitivities of the graph that its last number comes from."""
-    return replace(result, evidence_share=evidence_share(graph), sensitivity=sensitivity_rows(graph))
+    """``result`` with the evidence, the sensitivities and the ops of the graph that its last number comes from."""
+    return replace(
+        result, evidence_share=evidence_share(graph), sensitivity=sensitivity_rows(graph), ops=op_means(graph)
+    )
 
 
 def _steps_ns(baseline: Baseline, source: Source) -> tuple[int, ...]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import orjson
 
 from parsers import ReadOptions, read, run_description
@@ -20,6 +21,7 @@ from replay.recording import PipelineRecording
 from replay.report.breakdown import State, breakdown
 from replay.report.diff.parts import of_rank
 from replay.report.diff.types import Execution, OpFacts, Side
+from replay.report.result import OpMean
 from replay.report.slices import Run
 from replay.runlog import RunLog
 from replay.session import log_run, recording_run
@@ -151,19 +153,26 @@ def _from_prediction(path: Path) -> Side:
     step_ns = round(step_ms * NS_PER_MS)
     states = document.get("breakdown", {}).get(kind) or {}
     layout = document.get("layout", {})
+    ops = msgspec.convert(document.get("ops", ()), tuple[OpMean, ...])
     metrics = document.get("metrics", {}) if kind == "predicted" else {}
     return Side(
         source="prediction",
         name=path.name,
         step_ns=step_ns,
         step_used=f"{kind} step",
-        spread_pct=None,
+        interval_ns=_interval_ns(document) if kind == "predicted" else None,
         parts_ns=_whole_ns(states, step_ns),
         rank=states.get("rank"),
         layout=layout.get("target") or layout.get("source") or {},
         numbers={**metrics, "peak_gib": document.get("memory", {}).get("peak_gib")},
+        ops=ops,
         warnings=tuple(document.get("warnings", ())),
     )
+
+
+def _interval_ns(document: Mapping[str, Any]) -> tuple[int, int] | None:
+    bounds = document.get("predicted_interval_ms")
+    return (round(bounds[0] * NS_PER_MS), round(bounds[1] * NS_PER_MS)) if bounds else None
 
 
 def _document(path: Path) -> Mapping[str, Any]:

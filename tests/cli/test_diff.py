@@ -65,7 +65,9 @@ def test_a_saved_prediction_is_a_side(tmp_path: Path) -> None:
     assert document["a"]["source"] == "prediction"
     assert document["difference_ms"] == pytest.approx(0.1, rel=0.05)
     assert sum(document["parts_ms"].values()) == pytest.approx(document["difference_ms"], abs=1e-9)
-    assert "ops and timelines" in document["only_b"]
+    assert document["ops"][0]["op"] == "attention"
+    assert document["ops"][0]["difference_ms"] == pytest.approx(0.1)
+    assert "a timeline" in document["only_b"]
 
 
 def test_both_timelines_are_written(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from replay.core.units import ns_to_ms, percent
 from replay.report.critical_path import contributions, critical_path
 from replay.report.diff.causes import delayed_units, find_causes, ranks_of
 from replay.report.diff.counterfactual import Counterfactual
+from replay.report.diff.means import compare_means, op_means
 from replay.report.diff.noise import SIGMAS, Noise, find_noise
 from replay.report.diff.pairing import Units, pair
 from replay.report.diff.parts import common_rank, difference, of_rank
@@ -36,10 +37,11 @@ def compare(a: Side, b: Side) -> Difference:
             parts_by_rank_ns={},
             rank=b.rank,
             ranks=(),
+            ops=_by_name(a, b),
             within_spread=_within_spread(a, b),
             only_a=_only(a, b),
             only_b=_only(b, a),
-            notes=(*_layout_changes(a, b), f"{_without_ops(a, b)} no ops, so ops are not compared"),
+            notes=(*_layout_changes(a, b), _without_timelines(a, b)),
         )
     return _compare_ops(a, b, a.execution, b.execution)
 
@@ -85,9 +87,17 @@ def _compare_ops(a: Side, b: Side, before: Execution, after: Execution) -> Diffe
     )
 
 
-def _without_ops(a: Side, b: Side) -> str:
-    lacking = [side for side in (a, b) if side.execution is None]
-    return f"a {lacking[0].source} holds" if len(lacking) == 1 else "both sides hold"
+def _by_name(a: Side, b: Side) -> tuple[OpDifference, ...]:
+    """Ops by name alone, where a side has no timeline to pair them along."""
+    before, after = (op_means(side.execution.run.graph) if side.execution else side.ops for side in (a, b))
+    return compare_means(before, after, ns_to_ms(max(a.step_ns, 1)))[:MOST_OPS] if before and after else ()
+
+
+def _without_timelines(a: Side, b: Side) -> str:
+    lacking = next(side for side in (a, b) if side.execution is None)
+    if lacking.ops:
+        return f"a {lacking.source} keeps no timeline: ops are compared by name, as means over ranks, without causes"
+    return f"a {lacking.source} keeps no ops, so ops are not compared"
 
 
 def _layout_changes(a: Side, b: Side) -> tuple[str, ...]:
@@ -211,7 +221,7 @@ def _within_spread(a: Side, b: Side) -> bool | None:
 def _only(side: Side, other: Side) -> tuple[str, ...]:
     """What one side knows and the other does not, as words."""
     facts: tuple[tuple[str, object, object], ...] = (
-        ("ops and timelines", side.execution, other.execution),
+        ("a timeline", side.execution, other.execution),
         ("where the step goes, by state", side.parts_ns, other.parts_ns),
         ("the spread of its steps", side.spread_pct, other.spread_pct),
         ("the layout", side.layout, other.layout),

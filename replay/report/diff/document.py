@@ -43,6 +43,7 @@ def _side(side: Side) -> dict[str, Any]:
         "step_ms": ns_to_ms(side.step_ns),
         "step_used": side.step_used,
         "step_spread_pct": side.spread_pct,
+        "interval_ms": [ns_to_ms(ns) for ns in side.interval_ns] if side.interval_ns else None,
         "layout": to_json(side.layout),
         "rank": side.rank,
         "breakdown": {key: ns_to_ms(ns) for key, ns in side.parts_ns.items()},

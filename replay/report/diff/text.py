@@ -38,6 +38,7 @@ def _headline(found: Difference) -> Iterable[RenderableType]:
     )
     for label, side in (("a", found.a), ("b", found.b)):
         yield Text(f"{label}: {_named(side)}")
+    yield from (Text(line, style="bold") for line in intervals(found))
     if found.within_spread is None:
         yield Text("spread of the steps: not known, neither side holds three of them")
     elif found.within_spread:
@@ -45,6 +46,15 @@ def _headline(found: Difference) -> Iterable[RenderableType]:
             "the difference is inside the measured spread of the steps: noise until more steps say otherwise",
             style="bold",
         )
+
+
+def intervals(found: Difference) -> Iterable[str]:
+    """Where the other step lies by the interval of a prediction."""
+    for label, side, other, step in (("a", found.a, "b", found.b), ("b", found.b, "a", found.a)):
+        if side.interval_ns:
+            low, high = side.interval_ns
+            where = "inside" if low <= step.step_ns <= high else "outside"
+            yield f"{other} lies {where} the 80 % interval of {label}: {ms(ns_to_ms(low))} to {ms(ns_to_ms(high))}"
 
 
 def _named(side: Side) -> str:
@@ -106,6 +116,8 @@ def _by_rank(found: Difference) -> Iterable[RenderableType]:
     if len(rows) < 2:
         return
     states = [key for key in next(iter(rows.values())) if any(parts.get(key) for parts in rows.values())]
+    if not states:
+        return
     yield heading("The same by rank, ms")
     table = new_table("rank", *(state.replace("_", " ") for state in states), left=0)
     for rank, parts in rows.items():
@@ -116,7 +128,7 @@ def _by_rank(found: Difference) -> Iterable[RenderableType]:
 def _ops(found: Difference) -> Iterable[RenderableType]:
     shown = [row for row in found.ops if not row.noise][:TOP_OPS]
     if shown:
-        yield heading("Ops that differ most, summed over the ranks compared")
+        yield heading(f"Ops that differ most, {'summed over the ranks compared' if found.ranks else 'mean over ranks'}")
         table = new_table("op", "in", "ranks", "calls", "before", "after", "b - a", "of the step", left=3)
         for row in shown:
             calls = number(row.calls_before)

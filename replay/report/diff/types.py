@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 
 from replay.report.breakdown import Breakdown
-from replay.report.result import Numbers
+from replay.report.result import Numbers, OpMean
 from replay.report.slices import Run
 from replay.simulate.timeline import Timeline
 
@@ -55,11 +55,13 @@ class Side:
     step_ns: int
     step_used: str = ""
     spread_pct: float | None = None  # standard deviation of the steps in percent of their mean
+    interval_ns: tuple[int, int] | None = None  # of a prediction, 80 %
     parts_ns: Mapping[str, int] = field(default_factory=dict)  # breakdown of one rank; empty where not known
     rank: int | None = None  # the rank that the parts are of
     layout: Mapping[str, int | str | None] = field(default_factory=dict)
     numbers: Numbers = field(default_factory=dict)  # tokens_per_s, peak_gib, ... with the unit in the name
     execution: Execution | None = None
+    ops: tuple[OpMean, ...] = ()  # where ops are known by name only
     warnings: tuple[str, ...] = ()
 
 

@@ -14,7 +14,7 @@ from replay.report.diff.pairing import Units
 from replay.report.diff.types import Category, Execution
 from replay.report.diff.words import OpWords
 
-_CATEGORY = {
+CATEGORY = {
     OpKind.COMPUTE: Category.KERNEL,
     OpKind.ARRIVAL: Category.COLLECTIVE,
     OpKind.TRANSFER: Category.COLLECTIVE,
@@ -127,7 +127,7 @@ class _Namer:
 
     def template(self, op: int) -> Template:
         """Template of one op (of a host op: of the work around it)."""
-        category = _CATEGORY[OpKind(int(self._graph.kind[op]))]
+        category = CATEGORY[OpKind(int(self._graph.kind[op]))]
         label = self._host_label(op) if category is Category.HOST else self._words.label(op)
         stage = self._stage.get(int(self._graph.rank[op]), -1)
         if category is Category.HOST:

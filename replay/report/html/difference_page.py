@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from replay.core.units import ns_to_ms, percent
+from replay.report.diff.text import intervals
 from replay.report.diff.types import Cause, Difference, Side
 from replay.report.html.bars import signed, stacked
 from replay.report.html.colours import LEGEND
@@ -44,6 +45,7 @@ def _headline(found: Difference, gap: float) -> str:
 
 def _facts(found: Difference) -> list[str]:
     facts = [f"{label}: {_named(side)}" for label, side in (("a", found.a), ("b", found.b))]
+    facts += intervals(found)
     if found.within_spread:
         facts.append("The difference is inside the measured spread of the steps.")
     if found.causes and found.causes[0].effect_ms:
@@ -129,7 +131,8 @@ def _ops(found: Difference) -> Section:
     noise = sum(row.noise for row in found.ops)
     notes = (f"{noise} more sorts of op moved inside the spread of their repeats.",) if noise else ()
     columns = ("op", "in", "ranks", "calls", "before", "after", "b - a", "of the step")
-    return Section("Ops that differ most, summed over the ranks compared", notes, table=Table(columns, rows, left=3))
+    over = "summed over the ranks compared" if found.ranks else "mean over ranks"
+    return Section(f"Ops that differ most, {over}", notes, table=Table(columns, rows, left=3))
 
 
 def _waits(found: Difference) -> Section:
