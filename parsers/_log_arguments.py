@@ -14,6 +14,7 @@ from typing import Any
 
 LONGEST_DUMP = 20_000  # lines; other ranks write in between
 LONGEST_PAIR = 200  # characters
+LARGEST_NUMBER = 1 << 53  # no setting is larger; an infinite or endless number stays text
 
 _BEGIN = re.compile(r"-{4} (?!end of)[\w ]{0,60}arguments -{4}")
 _END = "end of arguments -"
@@ -96,6 +97,9 @@ def literal(text: str) -> Any:
     if not text[:1].isdigit() and text[:1] not in "-[(" and text not in ("True", "False", "None"):
         return {"true": True, "false": False, "null": None, "none": None}.get(text, text)
     try:
-        return ast.literal_eval(text)
+        value = ast.literal_eval(text)
     except (ValueError, SyntaxError, RecursionError, MemoryError):
         return text
+    if isinstance(value, (int, float)) and not abs(value) < LARGEST_NUMBER:
+        return text
+    return value

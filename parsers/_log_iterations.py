@@ -80,7 +80,8 @@ def progress(text: str) -> Iterator[Line]:
         return
     for match in _PROGRESS.finditer(text):
         values = _values(pair.partition("=")[::2] for pair in match[2].split(","))
-        yield Line("progress", int(values.get("global step", int(match[1]))), values)
+        step = values.get("global step", -1.0)
+        yield Line("progress", int(step) if 0 <= step < _FARTHEST else int(match[1]), values)
 
 
 def dllogger(text: str) -> Iterator[Line]:
@@ -88,7 +89,7 @@ def dllogger(text: str) -> Iterator[Line]:
     document = _json_after(text, "DLLL ")
     step, data = document.get("step"), document.get("data")
     step = step[-1] if isinstance(step, list) and step else step
-    if isinstance(step, int) and isinstance(data, dict):
+    if isinstance(step, int) and 0 <= step < _FARTHEST and isinstance(data, dict):
         yield Line("dllogger", step, _values((name, str(value)) for name, value in data.items()))
 
 

@@ -27,6 +27,8 @@ SIZES = {
     "seq": "seq_length",
     "world_size": "world_size",
 }
+LARGEST_WORLD = 1 << 20  # devices; a larger number is damage, not a size
+LARGEST_BATCH = 1 << 40
 FLAGS = ("recompute_granularity", "sequence_parallel", "use_distributed_optimizer", "overlap_grad_reduce",
          "overlap_param_gather", "fp8", "timing_log_level")  # fmt: skip
 _LATENT = ("q_lora_rank", "kv_lora_rank", "qk_head_dim", "qk_pos_emb_head_dim", "v_head_dim")
@@ -39,10 +41,11 @@ def stated_sizes(arguments: Mapping[str, Any]) -> dict[str, int | str | bool]:
     found: dict[str, int | str | bool] = {}
     for key, name in SIZES.items():
         value = arguments.get(name)
-        if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+        largest = LARGEST_BATCH if key in ("mbs", "gbs", "seq") else LARGEST_WORLD
+        if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= largest:
             found[key] = value
     virtual = arguments.get("virtual_pipeline_model_parallel_size")
-    if isinstance(virtual, int) and virtual > 1:
+    if isinstance(virtual, int) and 1 < virtual <= LARGEST_WORLD:
         found["vpp"] = virtual
     if found.get("pp", 1) != 1:
         found["schedule"] = "interleaved" if "vpp" in found else "1f1b"

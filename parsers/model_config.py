@@ -114,7 +114,7 @@ def _number(values: Mapping[str, Any], keys: tuple[str, ...], where: str) -> int
     value = _first(values, keys)
     if value is None or value is False:
         return None
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or value != int(value) or value < 0:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or value % 1 != 0 or value < 0:
         key = next(key for key in keys if values.get(key) == value)
         raise TraceError(f"{where}: {key} must be a whole number, got {value!r}")
     return int(value)

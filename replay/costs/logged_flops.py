@@ -118,10 +118,10 @@ GENERATIONS: tuple[Generation, ...] = (
     Generation("Megatron-LM between core 0.11 and 0.12", "the whole attention matrix, MoE layers told apart",
                whole_attention),
     Generation("Megatron-LM core 0.5", "the whole attention matrix, ffn = 4 x hidden, no gating", core_0_5),
-    Generation("Megatron-LM 2021", "Narayanan et al. SC21 eq. 3, recomputation counted where used", narayanan),
-    Generation("Megatron-LM 2021, recomputing", "Narayanan et al. SC21 eq. 3, recomputation always counted",
+    Generation("Megatron-LM 2021, Megatron-DeepSpeed to 2023", "Narayanan et al. SC21 eq. 3, recomputation counted where used", narayanan),
+    Generation("Megatron-LM 2021, always recomputing", "Narayanan et al. SC21 eq. 3, recomputation always counted",
                narayanan_recomputing),
-    Generation("Megatron-DeepSpeed", "the whole attention matrix, recomputation counted, key-value heads rounded",
+    Generation("Megatron-DeepSpeed from 2023", "the whole attention matrix, recomputation counted, key-value heads rounded",
                deepspeed),
 )  # fmt: skip
 """Newest first within a family: of formulas that give the same number, the first is named."""

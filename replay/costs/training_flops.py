@@ -47,7 +47,7 @@ def lacking(model: ModelSpec) -> tuple[str, ...]:
     needed += ["topk", "moe_ffn"] if model.experts else []
     needed += ["ffn"] if dense_layers(model) else []
     needed += ["head_dim", "rope_dim", "value_dim"] if model.kv_lora_rank else []
-    return tuple(name for name in needed if getattr(model, name) is None)
+    return tuple(name for name in needed if getattr(model, name) in (None, 0) and getattr(model, name) is not False)
 
 
 def training_flops(model: ModelSpec, sequences: int, *, causal: bool = True) -> TrainingFlops:

@@ -23,7 +23,7 @@ def named(name: str, it: Iteration) -> float:
         ("Megatron-LM core 0.12 and later, Bridge, NeMo 2", 6 * 74_870_423_552),
         ("Megatron-LM core 0.8 to 0.10", 6 * (74_870_423_552 + 80 * 67_108_864)),
         ("Megatron-LM core 0.5", 60 * 80 * 8192**2 * (1 + 8 / 320 + 1 / 5 + 128256 / (10 * 80 * 8192))),
-        ("Megatron-LM 2021", 96 * 80 * 8192**2 * (1 + 1 / 6 + 128256 / (16 * 80 * 8192))),
+        ("Megatron-LM 2021, Megatron-DeepSpeed to 2023", 96 * 80 * 8192**2 * (1 + 1 / 6 + 128256 / (16 * 80 * 8192))),
     ],
 )
 def test_each_formula_by_hand(name: str, per_token: float) -> None:
@@ -45,6 +45,14 @@ def test_every_formula_is_found_from_its_own_number(generation: object, it: Iter
     assert found is not None
     assert generation in (found.generation, *found.same)
     assert found.ratio == pytest.approx(1.0004, abs=2e-4)
+
+
+def test_a_published_log() -> None:
+    """GPT-3 on 64 devices, Megatron-DeepSpeed: `elapsed ... 344656.1 ... TFLOPs: 153.38`; V/16 tells the formula."""
+    found = implied(153.38e12 * 344.6561 * 64, Iteration(GPT3, 1536))
+    assert found is not None
+    assert found.generation.name == "Megatron-LM 2021, Megatron-DeepSpeed to 2023"
+    assert found.ratio == pytest.approx(1, abs=1e-4)
 
 
 def test_a_number_of_no_formula_is_not_explained() -> None:

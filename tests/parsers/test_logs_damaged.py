@@ -154,3 +154,21 @@ def test_numbers_beyond_reason(tmp_path: Path) -> None:
     assert rows(path) == [(2, 5_000_000)]
     assert log.iterations.consumed_samples.tolist() == [-1]
     assert re.search("without a time", str(log.health.dropped))
+
+
+@pytest.mark.parametrize("value", ["9" * 18, "1e400", "-1", "nan", "[1, 2", "None", "0", "0.5"])
+@pytest.mark.parametrize("name", ["pipeline_model_parallel_size", "hidden_size", "global_batch_size", "num_experts"])
+def test_settings_beyond_reason(tmp_path: Path, name: str, value: str) -> None:
+    """A damaged setting is no size; the iterations stay."""
+    path = tmp_path / "odd.log"
+    dump = re.sub(rf"(  {name} \.+ ).*", rf"\g<1>{value}", SIZES)
+    path.write_text(dump + lines_of((1, 10.0)))
+    assert rows(path) == [(1, 10_000_000)]
+
+
+@pytest.mark.parametrize("step", ["nan", "1e999", "-3"])
+def test_a_progress_bar_with_a_damaged_step_counts_by_itself(tmp_path: Path, step: str) -> None:
+    """``12/100`` is left."""
+    path = tmp_path / "bar.log"
+    path.write_text(f"12/100 [00:39<04:40, global_step={step}, train_step_timing in s=0.010]\n")
+    assert rows(path) == [(12, 10_000_000)]
