@@ -101,7 +101,7 @@ def deepspeed(it: Iteration) -> float:
     """2·(3 or 4 forwards), recomputation counted; key-value projections as 2 // (n/g), an integer division."""
     n, s, layers, h, v = _sizes(it)
     m = it.model
-    projections = (2 + 2 // (n // (m.kv_heads or n))) * h**2
+    projections = (2 + 2 // max(1, n // (m.kv_heads or n))) * h**2
     core = 2 * (h // n) * n * s
     mlp = (3 if m.gated else 2) * (m.ffn or 0) * h * (m.topk or 1)
     forward = it.sequences * s * (layers * (projections + core + mlp) + v * h)
@@ -118,19 +118,21 @@ GENERATIONS: tuple[Generation, ...] = (
     Generation("Megatron-LM between core 0.11 and 0.12", "the whole attention matrix, MoE layers told apart",
                whole_attention),
     Generation("Megatron-LM core 0.5", "the whole attention matrix, ffn = 4 x hidden, no gating", core_0_5),
-    Generation("Megatron-LM 2021, Megatron-DeepSpeed to 2023", "Narayanan et al. SC21 eq. 3, recomputation counted where used", narayanan),
+    Generation("Megatron-LM 2021, Megatron-DeepSpeed to 2023",
+               "Narayanan et al. SC21 eq. 3, recomputation counted where used", narayanan),
     Generation("Megatron-LM 2021, always recomputing", "Narayanan et al. SC21 eq. 3, recomputation always counted",
                narayanan_recomputing),
-    Generation("Megatron-DeepSpeed from 2023", "the whole attention matrix, recomputation counted, key-value heads rounded",
-               deepspeed),
+    Generation("Megatron-DeepSpeed from 2023",
+               "the whole attention matrix, recomputation counted, key-value heads rounded", deepspeed),
 )  # fmt: skip
 """Newest first within a family: of formulas that give the same number, the first is named."""
 
 
-def implied(logged_flop: float, it: Iteration) -> Implied | None:
+def implied(logged_flop: float, it: Iteration, resolution: float = 1e-4) -> Implied | None:
     """The generation whose FLOP an iteration agree best with the logged ones; ``None`` where none is within 0.5 %.
 
-    ``logged_flop`` = TFLOP/s per device · 10¹² · seconds · devices.
+    ``logged_flop`` = TFLOP/s per device · 10¹² · seconds · devices. ``resolution`` is the relative step of the printed
+    number: formulas that differ by less are not told apart.
     """
     if lacking(it.model) or logged_flop <= 0:
         return None
@@ -138,9 +140,10 @@ def implied(logged_flop: float, it: Iteration) -> Implied | None:
     agreeing = [generation for generation, ratio in ratios.items() if abs(ratio - 1) <= AGREES]
     if not agreeing:
         return None
-    best = min(agreeing, key=lambda generation: round(abs(ratios[generation] - 1), 4))
-    same = tuple(g for g in agreeing if g is not best and abs(ratios[g] - ratios[best]) < 1e-4)
-    return Implied(best, ratios[best], same)
+    nearest = min(abs(ratios[generation] - 1) for generation in agreeing)
+    candidates = [generation for generation in agreeing if abs(ratios[generation] - 1) <= nearest + resolution]
+    best, *same = candidates
+    return Implied(best, ratios[best], tuple(same))
 
 
 def _sizes(it: Iteration) -> tuple[int, int, int, int, int]:

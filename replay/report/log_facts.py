@@ -28,6 +28,9 @@ CONVENTION = (
     "recomputation not counted"
 )
 
+PRINTED_STEP = 0.05  # half of the last digit of a logged TFLOP/s
+BEST_RESOLUTION = 1e-4  # of a step printed in tenths of milliseconds
+
 
 @dataclass(frozen=True, slots=True)
 class TimerRow:
@@ -200,7 +203,9 @@ def logged_formula(job: Job) -> Formula | None:
     flop = _median(iterations.tflops_per_device[rows] * 1e12 * iterations.elapsed_ns[rows] / NS_PER_S)
     if flop is None or job.sequences is None or job.devices is None:
         return None
-    found = implied(flop * job.devices, Iteration(job.model, job.sequences, _recompute(job.log)))
+    printed = _median(iterations.tflops_per_device[rows]) or 0.0
+    resolution = max(BEST_RESOLUTION, PRINTED_STEP / printed) if printed > 0 else BEST_RESOLUTION
+    found = implied(flop * job.devices, Iteration(job.model, job.sequences, _recompute(job.log)), resolution)
     if found is None:
         return None
     same = tuple(generation.name for generation in found.same)
