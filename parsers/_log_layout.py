@@ -1,8 +1,4 @@
-"""Layout and model from Megatron's arguments.
-
-A dump prints every argument, also those without effect: multi-latent sizes of a model without it, top-k of a model
-without experts, one query group of a model without grouped queries. Those are left out here.
-"""
+"""Layout and model from Megatron's arguments."""
 
 from __future__ import annotations
 
@@ -31,9 +27,6 @@ LARGEST_WORLD = 1 << 20  # devices; a larger number is damage, not a size
 LARGEST_BATCH = 1 << 40
 FLAGS = ("recompute_granularity", "sequence_parallel", "use_distributed_optimizer", "overlap_grad_reduce",
          "overlap_param_gather", "fp8", "timing_log_level")  # fmt: skip
-_LATENT = ("q_lora_rank", "kv_lora_rank", "qk_head_dim", "qk_pos_emb_head_dim", "v_head_dim")
-_EXPERTS = ("moe_router_topk", "moe_ffn_hidden_size", "moe_shared_expert_intermediate_size", "moe_router_num_groups",
-            "moe_router_group_topk", "moe_layer_freq", "topk")  # fmt: skip
 
 
 def stated_sizes(arguments: Mapping[str, Any]) -> dict[str, int | str | bool]:
@@ -90,19 +83,12 @@ def layout_from(stated: Mapping[str, Any], arguments: Mapping[str, Any]) -> tupl
 
 
 def spec_from(arguments: Mapping[str, Any]) -> ModelSpec:
-    """The model, without sizes that have no effect; the vocabulary is the padded one where it is printed."""
-    values = {key: value for key, value in arguments.items() if value is not None}
-    if not values.get("multi_latent_attention"):
-        values = {key: value for key, value in values.items() if key not in _LATENT}
-    else:
-        values.pop("kv_channels", None)  # its default, hidden / heads, plays no role
-    if values.get("group_query_attention") is False:
-        values["num_query_groups"] = values.get("num_attention_heads")
-    values.setdefault("num_experts", values.get("num_moe_experts"))
-    if isinstance(values["num_experts"], list):  # Megatron-DeepSpeed: one number per layer group
-        values["num_experts"] = max((n for n in values["num_experts"] if isinstance(n, int)), default=None)
-    if not isinstance(values["num_experts"], int) or values["num_experts"] <= 1:
-        values = {key: value for key, value in values.items() if key not in (*_EXPERTS, "num_experts")}
+    """The model; the vocabulary is the padded one where it is printed."""
+    values = dict(arguments)
+    experts = values.get("num_experts") or values.get("num_moe_experts")
+    if isinstance(experts, list):  # Megatron-DeepSpeed: one number per group of layers
+        experts = max((number for number in experts if isinstance(number, int)), default=None)
+    values["num_experts"] = experts if isinstance(experts, int) else None
     values["vocab_size"] = values.get("padded_vocab_size") or values.get("vocab_size")
     values.setdefault("swiglu", values.get("gated_linear_unit", False))  # not printed before 2022: there was none
     try:

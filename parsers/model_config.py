@@ -47,6 +47,11 @@ NAME = ("_name_or_path", "model_type")
 _NESTED = ("text_config", "language_config", "llm_config", "thinker_config")
 _DOTTED = re.compile(r"^\s*(?:\[[^\]]*\]:?\s*)?(\w+) (\.*) (\S.*?)\s*$")
 _PAIR = re.compile(r"^\s*-{0,2}(\w+)\s*[:=]\s*(.*?)\s*$")
+_LATENT = frozenset(("q_lora_rank", "kv_lora_rank", "qk_head_dim", "qk_pos_emb_head_dim", "v_head_dim"))
+_EXPERTS = frozenset((
+    "moe_router_topk", "moe_topk", "moe_ffn_hidden_size", "moe_shared_expert_intermediate_size",
+    "moe_router_num_groups", "moe_router_group_topk", "moe_layer_freq",
+))  # fmt: skip
 _HEAD = 1 << 26  # a description is small; a log may carry the dump at its start
 
 
@@ -65,6 +70,7 @@ def read_model(path: Path) -> ModelSpec:
 
 def model_from(values: Mapping[str, Any], where: str) -> ModelSpec:
     """The model that key-value pairs describe; ``where`` names them in messages."""
+    values = _effective(values)
     found = {field: _number(values, keys, where) for field, keys in KEYS.items()}
     if not any(found[field] for field in ("layers", "hidden", "experts")):
         raise TraceError(
@@ -79,6 +85,25 @@ def model_from(values: Mapping[str, Any], where: str) -> ModelSpec:
         found["moe_ffn"] = found["ffn"]  # Mixtral and old Megatron: every expert has the model's own size
     dtype, name = _first(values, DTYPE), _first(values, NAME)
     return ModelSpec(**found, gated=_gated(values), dtype=_bare(dtype), name=str(name or ""))
+
+
+def _effective(values: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Without the arguments that Megatron prints though they have no effect.
+
+    Multi-latent sizes of a model without it, and the size of plain heads of one with it; one query group of a model
+    without grouped queries; top-k and sizes of experts of a model without experts.
+    """
+    unused: set[str] = set()
+    if values.get("multi_latent_attention") is False:
+        unused |= _LATENT
+    elif values.get("multi_latent_attention"):
+        unused.add("kv_channels")
+    if values.get("group_query_attention") is False:
+        unused.add("num_query_groups")
+        values = {**values, "num_key_value_heads": values.get("num_attention_heads")}
+    if "num_experts" in values and values["num_experts"] in (None, "None", 0, 1):
+        unused |= {*_EXPERTS, "num_experts"}
+    return {key: value for key, value in values.items() if key not in unused}
 
 
 def _pairs(text: str, path: Path) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from replay.cli import main
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"
-INPUTS = sorted([*(SHARED / "kineto").glob("*"), *(SHARED / "pipeline").glob("*")])
+INPUTS = sorted(path for kind in ("kineto", "pipeline", "logs") for path in (SHARED / kind).glob("*"))
 
 pytestmark = [
     pytest.mark.shared,

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import parsers
+from parsers.model_config import read_model
 from replay.core.errors import TraceError
 from replay.runlog import RunLog, steady_step
 
@@ -200,9 +201,9 @@ def test_sizes_without_experts_are_left_out(tmp_path: Path) -> None:
     """A dense model's dump prints top-k 2 and latent sizes all the same."""
     text = SIZES.replace("256\n  num_layers", "None\n  num_layers")
     text = text.replace("attention .......................... True", "attention .......................... False")
-    model = read(tmp_path, text).model
-    assert (model.experts, model.topk, model.moe_ffn, model.kv_lora_rank, model.rope_dim) == (None,) * 5
-    assert model.kv_heads == 128  # no grouped queries: every head has its own
+    for model in (read(tmp_path, text).model, read_model(tmp_path / "train.log")):
+        assert (model.experts, model.topk, model.moe_ffn, model.kv_lora_rank, model.rope_dim) == (None,) * 5
+        assert model.kv_heads == 128  # no grouped queries: every head has its own
 
 
 def test_sizes_of_a_launch_command(tmp_path: Path) -> None:
