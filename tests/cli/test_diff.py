@@ -81,7 +81,10 @@ def test_both_timelines_are_written(tmp_path: Path) -> None:
 
 def test_a_log_against_a_trace_compares_the_step(tmp_path: Path) -> None:
     """What both know is compared; the rest is said to be known by one side."""
-    line = " iteration {0:8d}/      10 | consumed samples: {1:12d} | elapsed time per iteration (ms): 1.5 | learning rate: 1.0E-04 |"
+    line = (
+        " iteration {0:8d}/      10 | consumed samples: {1:12d} | elapsed time per iteration (ms): 1.5 | "
+        "learning rate: 1.0E-04 |"
+    )
     log = tmp_path / "train.log"
     log.write_text("\n".join(line.format(i, i * 8) for i in range(1, 9)) + "\n", encoding="utf-8")
     document = json.loads(diff(log, recording(tmp_path, "b.json", 500), "--json"))
