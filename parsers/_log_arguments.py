@@ -79,6 +79,10 @@ class Arguments:
         elif "padded vocab" in text and (vocabulary := _VOCABULARY.search(text)):
             self.startup["padded_vocab_size"] = int(vocabulary[1])
 
+    def next_run(self) -> None:
+        """Forget what the program printed before; start-up lines come before the dump, so they are this run's."""
+        self.dump, self.configuration = {}, {}
+
     def merged(self) -> dict[str, Any]:
         """Every argument by its strongest source."""
         return {**self._launched(), **self.configuration, **self.dump, **self.startup}

@@ -33,7 +33,7 @@ def iterations_of(collector: Collector) -> Iterations:
     return Iterations(
         run=run,
         iteration=numbers["iteration"],
-        span=_spans(run, numbers["iteration"], collector.arguments.merged()),
+        span=_spans(run, numbers["iteration"], collector),
         elapsed_ns=numbers["elapsed_ns"],
         consumed_samples=numbers["consumed_samples"],
         global_batch=numbers["global_batch"],
@@ -69,11 +69,11 @@ def _warmup(run: Any, elapsed_ns: Int64, usable: Bool) -> Bool:
     return warm
 
 
-def _spans(run: Any, number: Int64, arguments: dict[str, Any]) -> Int64:
+def _spans(run: Any, number: Int64, collector: Collector) -> Int64:
     """Iterations behind each line: the distance to the line before; of a run's first line, the log interval."""
     spans = np.diff(number, prepend=0)
-    interval = arguments.get("log_interval")
     for row in np.flatnonzero(np.diff(run, prepend=-1)).tolist():
+        interval = collector.settings_of(int(run[row])).arguments.get("log_interval")
         following = spans[row + 1] if row + 1 < len(spans) and run[row + 1] == run[row] else 1
         width = interval if isinstance(interval, int) and interval > 0 else int(following)
         spans[row] = max(1, min(width, int(number[row]) or 1))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from parsers._log_arguments import Arguments
 from parsers._log_columns import NAN, Columns
@@ -26,6 +26,14 @@ _RANKS = {dialect.__name__: rank for rank, dialect in enumerate(DIALECTS)}
 _LARGEST = float(1 << 53)  # nanoseconds that a float holds exactly: 104 days an iteration
 
 
+class Settings(NamedTuple):
+    """What a run printed about itself."""
+
+    arguments: dict[str, Any]
+    parameters: dict[tuple[int, int], int]
+    theoretical: dict[str, float]
+
+
 @dataclass(slots=True)
 class Collector:
     """Everything read so far. :meth:`feed` takes one line after the other, :meth:`finish` what the end completes."""
@@ -35,6 +43,7 @@ class Collector:
     timers: Columns = field(default_factory=Columns)
     timer_names: Interner = field(default_factory=Interner)
     memory: Columns = field(default_factory=Columns)
+    settings: dict[int, Settings] = field(default_factory=dict)  # of every run that ended
     parameters: dict[tuple[int, int], int] = field(default_factory=dict)
     theoretical: dict[str, float] = field(default_factory=dict)
     benchmark: dict[str, Any] = field(default_factory=dict)  # MLPerf's settings
@@ -53,6 +62,8 @@ class Collector:
         self.lines += 1
         if self.arguments.feed(text) and self._last[1] != STARTUP:
             self._next_run()
+            self.arguments.next_run()
+            self.parameters, self.theoretical = {}, {}
         found = [line for dialect in DIALECTS for line in dialect(text)]
         if found:
             self.finish()
@@ -114,7 +125,13 @@ class Collector:
         self._evaluation = self._checkpoint = False
         self._tflops = None
 
+    def settings_of(self, run: int | None) -> Settings:
+        """What ``run`` printed; the last run's for ``None``."""
+        current = Settings(self.arguments.merged(), self.parameters, self.theoretical)
+        return current if run is None else self.settings.get(run, current)
+
     def _next_run(self) -> None:
+        self.settings[self._run] = self.settings_of(None)
         self._run += 1
         self._last = ("", STARTUP)
         self._evaluation = self._checkpoint = False

@@ -11,7 +11,7 @@ from parsers._log_layout import layout_from, spec_from, stated_sizes
 from parsers._log_lines import lines
 from parsers.source import SourceFile
 from replay.core.errors import TraceError
-from replay.runlog import RunLog
+from replay.runlog import RunLog, longest_run
 from replay.trace import Health
 
 BENCHMARK = {"global_batch_size": "global_batch_size", "max_sequence_length": "seq_length"}
@@ -19,7 +19,7 @@ BENCHMARK = {"global_batch_size": "global_batch_size", "max_sequence_length": "s
 
 
 def read_log(files: Sequence[SourceFile], log_format: str) -> RunLog:
-    """The log in ``files``, one after the other.
+    """The log in ``files``, one after the other; arguments are those of the run with the most iterations.
 
     Raises :class:`TraceError` where they hold neither an iteration nor an argument.
     """
@@ -28,9 +28,9 @@ def read_log(files: Sequence[SourceFile], log_format: str) -> RunLog:
         for line in lines(file, clipped):
             collector.feed(line)
     collector.finish()
-    arguments = {BENCHMARK[k]: v for k, v in collector.benchmark.items() if k in BENCHMARK}
-    arguments |= collector.arguments.merged()
     iterations = iterations_of(collector)
+    settings = collector.settings_of(longest_run(iterations))
+    arguments = {BENCHMARK[k]: v for k, v in collector.benchmark.items() if k in BENCHMARK} | settings.arguments
     if not len(iterations) and not arguments:
         raise TraceError(
             f"{files[0].name}: {collector.lines} lines, none of them an iteration with its time or an argument; give "
@@ -42,8 +42,8 @@ def read_log(files: Sequence[SourceFile], log_format: str) -> RunLog:
         iterations=iterations,
         timers=timers_of(collector),
         memory=memory_of(collector),
-        parameters=dict(sorted(collector.parameters.items())),
-        theoretical=dict(collector.theoretical),
+        parameters=dict(sorted(settings.parameters.items())),
+        theoretical=settings.theoretical,
         arguments=arguments,
         stated=stated,
         layout=layout,

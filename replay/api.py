@@ -24,6 +24,7 @@ from replay.report.diff.types import Difference
 from replay.report.profiles import render_profile, render_profiles
 from replay.report.result import Inspection, Measured, RunResult, to_json_bytes
 from replay.report.text import render_inspection, render_run
+from replay.runlog import RunLog, steady_step
 from replay.session.answer import Answer, Progress, answer, no_progress
 from replay.session.difference import diff
 from replay.session.difference import to_bytes as diff_to_bytes
@@ -46,6 +47,7 @@ __all__ = [
     "Progress",
     "Question",
     "ReadOptions",
+    "RunLog",
     "RunResult",
     "answer",
     "ask",
@@ -70,6 +72,7 @@ __all__ = [
     "scale_ops",
     "sensitivities",
     "simulate",
+    "steady_step",
     "to_json",
     "write",
     "write_diff",

@@ -87,6 +87,13 @@ class Timers(_Columns):
     def __len__(self) -> int:
         return len(self.run)
 
+    def to_frame(self) -> pd.DataFrame:
+        """One row per timer and block, names spelled out."""
+        import pandas as pd  # noqa: PLC0415 - only notebook users pay for it
+
+        columns = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "names"}
+        return pd.DataFrame(columns | {"name": [self.names[code] for code in self.name]})
+
 
 @dataclass(frozen=True, slots=True)
 class Memory(_Columns):
@@ -103,10 +110,19 @@ class Memory(_Columns):
     def __len__(self) -> int:
         return len(self.run)
 
+    def to_frame(self) -> pd.DataFrame:
+        """One row per rank and report."""
+        import pandas as pd  # noqa: PLC0415 - only notebook users pay for it
+
+        return pd.DataFrame({f.name: getattr(self, f.name) for f in fields(self)})
+
 
 @dataclass(frozen=True, slots=True)
 class RunLog:
-    """A training log. ``layout`` is ``None`` where the sizes stated do not make one; ``stated`` are those sizes."""
+    """A training log; what is not a table is of its longest run.
+
+    ``stated`` are the sizes that the log states, ``layout`` is ``None`` where they do not make one.
+    """
 
     iterations: Iterations
     timers: Timers
@@ -155,13 +171,21 @@ def steady_rows(iterations: Iterations, run: int) -> Bool:
     return next((kept for kept in choices if kept.any()), rows)
 
 
-def steady_step(log: RunLog) -> SteadyStep | None:
-    """The steady-state step of the run with the most logged lines (the later one of equals)."""
-    iterations = log.iterations
-    if not (iterations.elapsed_ns > 0).any():
+def longest_run(iterations: Iterations) -> int | None:
+    """The run with the most logged lines, the later one of equals; ``None`` where none has a time."""
+    timed = iterations.run[iterations.elapsed_ns > 0]
+    if not len(timed):
         return None
-    counts = np.bincount(iterations.run[iterations.elapsed_ns > 0])
-    run = int(len(counts) - 1 - np.argmax(counts[::-1]))
+    counts = np.bincount(timed)
+    return int(len(counts) - 1 - np.argmax(counts[::-1]))
+
+
+def steady_step(log: RunLog) -> SteadyStep | None:
+    """The steady-state step of the longest run."""
+    iterations = log.iterations
+    run = longest_run(iterations)
+    if run is None:
+        return None
     rows = steady_rows(iterations, run)
     elapsed = iterations.elapsed_ns[rows]
     centre = float(np.median(elapsed))

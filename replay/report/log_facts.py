@@ -232,18 +232,20 @@ def timer_rows(job: Job) -> tuple[TimerRow, ...]:
 
 
 def memory_facts(job: Job) -> dict[str, Any]:
-    """Largest allocation of every pipeline stage and of the job, GiB, over all reports; peak of what is reserved."""
+    """Largest allocation of every pipeline stage and of the job, GiB, of the run used; peak of what is reserved."""
     memory = job.log.memory
     facts: dict[str, Any] = {"per_stage_gib": [], "peak_gib": None}
-    if not len(memory):
+    here = memory.run == (job.step.run if job.step else 0)
+    if not here.any():
         return facts
-    facts["peak_gib"] = float(memory.max_allocated_nbytes.max()) / GIB
-    if (memory.max_reserved_nbytes >= 0).any():
-        facts["peak_reserved_gib"] = float(memory.max_reserved_nbytes.max()) / GIB
-    if job.layout and int(memory.rank.max()) < job.layout.world_size:
-        stages = _stage(memory.rank, job.layout)
-        peaks = [memory.max_allocated_nbytes[stages == stage] for stage in range(job.layout.pp)]
-        facts["per_stage_gib"] = [float(peak.max()) / GIB if len(peak) else None for peak in peaks]
+    peak, reserved = memory.max_allocated_nbytes[here], memory.max_reserved_nbytes[here]
+    facts["peak_gib"] = float(peak.max()) / GIB
+    if (reserved >= 0).any():
+        facts["peak_reserved_gib"] = float(reserved.max()) / GIB
+    if job.layout and int(memory.rank[here].max()) < job.layout.world_size:
+        stages = _stage(memory.rank[here], job.layout)
+        peaks = [peak[stages == stage] for stage in range(job.layout.pp)]
+        facts["per_stage_gib"] = [float(largest.max()) / GIB if len(largest) else None for largest in peaks]
     return facts
 
 

@@ -314,6 +314,18 @@ def test_several_runs_in_one_file(tmp_path: Path) -> None:
     assert (step.run, step.step_ns, step.lines) == (1, 30_000_000, 3)
 
 
+def test_arguments_are_those_of_the_longest_run(tmp_path: Path) -> None:
+    """A file with two jobs: the second is longer, and has its own sizes and parameters."""
+    count = " > number of parameters on (tensor, pipeline) model parallel rank (0, {}): {}\n"
+    first = SIZES + count.format(3, 100) + lines_of((1, 9.0), (2, 8.0))
+    other = SIZES.replace("num_layers ...................................... 4", "num_layers ............ 8")
+    second = other + count.format(0, 200) + lines_of((1, 9.0), (2, 8.0), (3, 8.0))
+    log = read(tmp_path, first + second)
+    assert (log.model.layers, log.parameters) == (8, {(0, 0): 200})
+    log = read(tmp_path, second + first)
+    assert (log.model.layers, log.parameters) == (8, {(0, 0): 200})
+
+
 def test_two_dumps_before_the_first_iteration_are_one_run(tmp_path: Path) -> None:
     """Newer releases print the arguments twice."""
     assert read(tmp_path, SIZES + SIZES + lines_of((1, 9.0), (2, 8.0))).runs == 1
