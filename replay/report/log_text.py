@@ -64,12 +64,17 @@ def _flops(flops: FlopsFacts) -> Iterable[RenderableType]:
     if flops.tflops_per_device is not None:
         yield Text(f"  {flops.tflops_per_device:,.1f} TFLOP/s a device, our count ({flops.convention})")
     if flops.mfu is not None and flops.peak_flop_per_s is not None:
+        others = {"the whole attention matrix": flops.mfu_whole_attention, "recomputation": flops.hfu}
+        shares = "".join(f"; with {what} {_share(value)}" for what, value in others.items() if value != flops.mfu)
         yield Text(
-            f"  MFU {flops.mfu:.1%} of {flops.peak_flop_per_s / 1e12:,.0f} TFLOP/s ({flops.peak_source}); "
-            f"{flops.mfu_whole_attention:.1%} with the whole attention matrix, {flops.hfu:.1%} with recomputation"
+            f"  MFU {_share(flops.mfu)} of {flops.peak_flop_per_s / 1e12:,.0f} TFLOP/s ({flops.peak_source}){shares}"
         )
     elif not flops.lacking:
         yield Text("  MFU: the log does not name the device; give --hardware")
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else f"{100 * value:.1f} %"
 
 
 def memory(result: Inspection) -> Iterable[RenderableType]:

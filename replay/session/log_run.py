@@ -12,7 +12,7 @@ from replay.core.errors import LayoutError, RefusedError
 from replay.core.units import ns_to_ms
 from replay.layout import Layout
 from replay.model import ModelSpec
-from replay.report.log_facts import Job, Peak, log_facts, memory_facts, metrics
+from replay.report.log_facts import Job, LogFacts, Peak, log_facts, memory_facts, metrics
 from replay.report.result import InputFacts, Inspection, LayoutFacts, Topic
 from replay.runlog import RunLog, steady_step
 from replay.session.facts import health_facts
@@ -26,6 +26,11 @@ PERTURBED = (
 )
 NO_UPDATE = "every iteration behind the step skipped its update (loss scale): the optimizer's time is not in it"
 ALL_MARKED = "every line behind the step is warm-up, checkpoint or evaluation: there are no others"
+PLAUSIBLE_MFU = 0.8  # of the peak of the precision that is used; the best published trainings stay below 0.7
+OTHER_PRECISION = (
+    "MFU is above 80 % of the peak it is taken of: the job most likely computes at a lower precision (FP8, FP4), which "
+    "the log does not say"
+)
 UNKNOWN_FORMULA = "the logged TFLOP/s agree with none of the formulas known"
 
 
@@ -52,7 +57,7 @@ def inspect(log: RunLog, facts: Facts) -> Inspection:
         log=found,
         questions=(Topic("--tp, --pp, --ep, --scale, ...", False, INSTEAD),),
         nothing_to_replay=NO_OPS,
-        warnings=tuple(_warnings(job, level_2=any(row.level_2 for row in found.timers))),
+        warnings=tuple(_warnings(job, found)),
     )
 
 
@@ -124,7 +129,7 @@ def _layout_facts(job: Job, facts: Facts) -> LayoutFacts:
     return LayoutFacts(source, {}, (), evidence | assumed)
 
 
-def _warnings(job: Job, *, level_2: bool) -> list[str]:
+def _warnings(job: Job, found: LogFacts) -> list[str]:
     """What to know before the numbers are compared with others."""
     warnings: list[str] = []
     iterations = job.log.iterations
@@ -134,9 +139,10 @@ def _warnings(job: Job, *, level_2: bool) -> list[str]:
         warnings.append(NO_UPDATE)
     if job.step.lines == len(iterations) and (iterations.is_warmup | iterations.is_checkpoint).all():
         warnings.append(ALL_MARKED)
-    if level_2:
+    if any(row.level_2 for row in found.timers):
         warnings.append(PERTURBED)
-    found = log_facts(job)
+    if found.flops.mfu is not None and found.flops.mfu > PLAUSIBLE_MFU:
+        warnings.append(OTHER_PRECISION)
     if found.logged_tflops_per_device is not None and found.logged_formula is None:
         warnings.append(UNKNOWN_FORMULA)
     return warnings

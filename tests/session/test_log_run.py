@@ -73,6 +73,12 @@ def test_the_step_and_what_follows_from_it(tmp_path: Path, log_text: str) -> Non
     assert found.log.flops.hfu == pytest.approx((FLOP + (FLOP - 6 * 16 * 2048 * 51200 * 1024) / 3) / 8 / 312e12)
 
 
+def test_an_mfu_beyond_reason_is_questioned(tmp_path: Path, log_text: str) -> None:
+    """Ten times as fast, above the BF16 peak of a V100: the precision is another one."""
+    fast = log_text.replace("1000.0 |", "10.0 |")
+    assert any("lower precision" in warning for warning in inspect(tmp_path, fast, hardware="v100-sxm2-32gb").warnings)
+
+
 def test_memory_by_stage(tmp_path: Path, log_text: str) -> None:
     """Ranks 0 to 3 are stage 0, ranks 4 to 7 stage 1; the largest of each."""
     memory = inspect(tmp_path, log_text).memory
