@@ -53,10 +53,11 @@ def _compare_ops(a: Side, b: Side, before: Execution, after: Execution) -> Diffe
     table = unit_table(units, before, after, {rank_b: rank_a for rank_a, rank_b in ranks.items()})
     noise = find_noise(table)
     counterfactual = Counterfactual(before, after, units, table)
-    causes = find_causes(table, noise.noise, counterfactual, max(a.step_ns, b.step_ns))
-    changed = table.change_ns != 0
-    signal = (changed & ~noise.noise) | (table.in_a != table.in_b)
+    changed, only_one = table.change_ns != 0, table.in_a != table.in_b
+    signal = (changed & ~noise.noise) | only_one
     late = np.logical_or.reduce([units for _, units in delayed_units(table)])
+    counterfactual.settle(changed | only_one, late, gap)
+    causes = find_causes(table, noise.noise, counterfactual, max(a.step_ns, b.step_ns))
     chosen = common_rank(a, b, ranks)
     pair_of_parts = (
         (of_rank(before.breakdown, chosen[0]), of_rank(after.breakdown, chosen[1]))

@@ -1,4 +1,4 @@
-"""How the step moves when some ops take the times of the other step: two simulations, no sum of durations."""
+"""How the step moves when some ops take the times of the other step: simulations, never sums of durations."""
 
 from __future__ import annotations
 
@@ -7,35 +7,61 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from replay.core.columns import Bool, Int64
-from replay.graph.types import Graph, Rule
+from replay.graph.types import Graph
+from replay.report.diff.edges import with_waits_of, without_waits
 from replay.report.diff.pairing import Units
-from replay.report.diff.types import Execution
+from replay.report.diff.types import Category, Execution
 from replay.report.diff.unit_table import UnitTable
 from replay.simulate.engine import Plan, plan, simulate
 
-_NEVER_NS = -(2**40)  # 18 minutes: an edge with this lag releases nothing
+AGREE = 0.05  # of the difference: directions that both come this close are averaged
 
 
 class Counterfactual:
-    """Both steps, ready to be simulated with the units of the other."""
+    """Both steps, ready to be simulated with what the other one has.
+
+    A change can be made first (in the first step) or last (undone in the second). On one of two equally long paths it
+    moves the step only together with the other change: the mean gives each its half. Dependencies that were inferred
+    from measured order may hold in one step only; then the direction that reproduces the difference better counts.
+    """
 
     def __init__(self, a: Execution, b: Execution, units: Units, table: UnitTable) -> None:
+        graphs = (a.run.graph, b.run.graph)
         before, after = (table.before_ns, table.delay_before_ns), (table.after_ns, table.delay_after_ns)
-        self._a = _Scenario(a, units.of_a, _Times(*before, *after), table.in_b)
-        self._b = _Scenario(b, units.of_b, _Times(*after, *before), table.in_a)
+        self._a = _Scenario(a, _Place(graphs, (units.of_a, units.of_b)), _Times(*before, *after), table.in_a)
+        self._b = _Scenario(b, _Place(graphs[::-1], (units.of_b, units.of_a)), _Times(*after, *before), table.in_b)
+        self._calls = table.category == Category.CALL
+        self._first_weight = 0.5
+
+    def settle(self, changed: Bool, delayed: Bool, difference_ns: int) -> None:
+        """Choose the direction in which all changes together come closer to the measured difference."""
+        first, last = self._a.moved_ns(changed, delayed), -self._b.moved_ns(changed, delayed)
+        error = (abs(first - difference_ns), abs(last - difference_ns))
+        if max(error) > AGREE * abs(difference_ns):
+            self._first_weight = float(error[0] <= error[1])
 
     def effect_ns(self, chosen: Bool, delayed: Bool | None = None) -> int:
-        """Mean of changing ``chosen`` first (in the first step) and last (all else already as in the second).
+        """Move of the step with ``chosen`` units, and the delays before those of ``delayed``.
 
-        A change on one of two equally long paths moves the step only together with the other; the mean gives each its
-        half. Ops that the first step lacks can only be changed last.
-        The delays before the ops of ``delayed`` change too.
+        Work that only one step has is changed there; calls that wait can be put into the other step too.
         """
         delays = np.zeros_like(chosen) if delayed is None else delayed
-        first, last = self._a.moved_ns(chosen, delays), -self._b.moved_ns(chosen, delays)
-        if (chosen & ~self._a.present).any():
-            return last
-        return (first + last) // 2 if not (chosen & ~self._b.present).any() else first
+        weight = self._first_weight
+        if (chosen & ~self._a.present & ~self._calls).any():
+            weight = 0.0
+        elif (chosen & ~self._b.present & ~self._calls).any():
+            weight = 1.0
+        first = self._a.moved_ns(chosen, delays) if weight > 0 else 0
+        last = -self._b.moved_ns(chosen, delays) if weight < 1 else 0
+        return round(weight * first + (1 - weight) * last)
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Graph and units of a step, and of the other one."""
+
+    graphs: tuple[Graph, Graph]
+    unit_of: tuple[Int64, Int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,24 +77,28 @@ class _Times:
 class _Scenario:
     """One step and what the other one has in its place."""
 
-    def __init__(self, execution: Execution, unit_of: Int64, times: _Times, in_other: Bool) -> None:
-        self._graph = execution.run.graph
+    def __init__(self, execution: Execution, place: _Place, times: _Times, present: Bool) -> None:
+        self._graph, self._place, self._times, self.present = execution.run.graph, place, times, present
         self._plan: Plan = plan(self._graph)
-        self._unit_of, self._times, self._in_other = unit_of, times, in_other
+        self._unit_of = place.unit_of[0]
         self._step_ns = execution.faithful.step_ns
-        ops = np.flatnonzero(unit_of >= 0)
-        self.present = np.bincount(unit_of[ops], minlength=len(in_other)).astype(np.bool_)
-        self._is_first = np.zeros(len(unit_of), np.bool_)
-        self._is_first[ops[np.unique(unit_of[ops], return_index=True)[1]]] = True
+        ops = np.flatnonzero(self._unit_of >= 0)
+        self._is_first = np.zeros(len(self._unit_of), np.bool_)
+        self._is_first[ops[np.unique(self._unit_of[ops], return_index=True)[1]]] = True
+        self._in_other = np.zeros(len(present), np.bool_)
+        self._in_other[place.unit_of[1][place.unit_of[1] >= 0]] = True
 
     def moved_ns(self, chosen: Bool, delayed: Bool) -> int:
         """Simulated step with the chosen units as in the other step, less the step as it is."""
         here, late = ((self._unit_of >= 0) & units[self._unit_of] for units in (chosen, delayed))
-        if not here.any() and not late.any():
+        missing = chosen & ~self.present
+        if not here.any() and not late.any() and not missing.any():
             return 0
-        edited = self._without_waits(here & ~self._in_other[self._unit_of])
+        graph = without_waits(self._graph, here & ~self._in_other[self._unit_of])
+        edited = with_waits_of(graph, self._place.graphs[1], self._place.unit_of, missing)
+        order = self._plan if len(edited.edges) == len(self._graph.edges) else None
         edited = replace(edited, duration_ns=self._durations(here), residual_ns=self._delays(late))
-        return simulate(edited, residuals=True, plan=self._plan).step_ns - self._step_ns
+        return simulate(edited, residuals=True, plan=order).step_ns - self._step_ns
 
     def _durations(self, here: Bool) -> Int64:
         """Time of each chosen unit in the other step, spread over its ops here as their own time is."""
@@ -86,15 +116,3 @@ class _Scenario:
         unit = self._unit_of[ops]
         residual[ops] += self._times.other_delay_ns[unit] - self._times.delay_ns[unit]
         return residual
-
-    def _without_waits(self, gone: Bool) -> Graph:
-        """The graph in which ops that the other step lacks hold up nothing: what they waited for releases nobody."""
-        edges = self._graph.edges
-        after = np.zeros(len(self._graph), np.bool_)
-        after[edges.target[gone[edges.source] & (edges.rule == Rule.HOST_ORDER)]] = True
-        waits = (edges.rule == Rule.HOST_SYNC) & (after | gone)[edges.target]
-        if not waits.any():
-            return self._graph
-        lag = edges.lag_ns.copy()
-        lag[waits] = _NEVER_NS
-        return replace(self._graph, edges=replace(edges, lag_ns=lag))

@@ -33,7 +33,7 @@ def plain(name: str) -> str:
     bare = bare if bare.startswith(("Memcpy", "Memset")) else re.sub(r"\(.*\)$", "", bare)
     head, opening, arguments = bare.partition("<")
     head = head.rpartition("::")[2] if opening else head
-    telling = next((word for word in re.findall(r"[A-Za-z]\w+", arguments) if word not in _SILENT), "")
+    telling = next((word for word in re.findall(r"(?:\w+::)*([A-Za-z]\w+)", arguments) if word not in _SILENT), "")
     short = f"{head}<{telling}>" if opening else head
     return (short if len(short) <= LONGEST else short[: LONGEST - 3] + "...").strip()
 
