@@ -4,7 +4,8 @@ Each member offers ``FORMAT: str``, ``sniff(head: bytes, path: Path) -> bool`` o
 ``read(files: Sequence[SourceFile], options: ReadOptions) -> Trace | PipelineRecording | RunLog``. A member with
 ``GENERIC = True`` is asked last, so that a format which is a special case of it wins. A member with ``COMPANIONS`` (a
 pattern of file names) leaves out other exports of the same job that lie beside its own files. A member with
-``search(file: SourceFile) -> bool`` is asked again, about the whole of a text file, where no beginning told anything.
+``search(file: SourceFile) -> bool`` is asked again, about the whole of a text file, where no beginning told anything. A
+member with ``BESIDE_OTHERS = True`` (logs lie beside the traces of their job) gives way to every other format.
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ def read(sources: Sequence[Path], options: ReadOptions | None = None) -> Recorde
     if not claimed:
         raise _unknown(unclaimed, formats)
     claimed, companions = _without_companions(claimed, formats)
-    unclaimed += companions
+    claimed, beside = _without_logs(claimed, formats)
+    unclaimed += companions + beside
     unclaimed = [file for file in unclaimed if file.name != run_description.FILE_NAME]  # read by its own parser
     if len(claimed) > 1:
         examples = ", ".join(f"{files[0].name} ({formats[name].FORMAT})" for name, files in claimed.items())
@@ -97,6 +99,17 @@ def _without_companions(
             companions += beside
             kept[name] = [file for file in kept[name] if file not in beside]
     return {name: files for name, files in kept.items() if files}, companions
+
+
+def _without_logs(
+    claimed: dict[str, list[SourceFile]], formats: dict[str, ModuleType]
+) -> tuple[dict[str, list[SourceFile]], list[SourceFile]]:
+    """Claims without those of formats that give way, where there are others; and the files of those."""
+    giving_way = [name for name in claimed if getattr(formats[name], "BESIDE_OTHERS", False)]
+    if len(giving_way) == len(claimed):
+        return claimed, []
+    beside = [file for name in giving_way for file in claimed[name]]
+    return {name: files for name, files in claimed.items() if name not in giving_way}, beside
 
 
 def _health_of(expansion: Expansion, unclaimed: Sequence[SourceFile]) -> Health:

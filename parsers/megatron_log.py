@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 FORMAT = "megatron-log"
 GENERIC = True  # a benchmark's log may hold such lines too
+BESIDE_OTHERS = True
 
 _MARKS = re.compile(
     rb"iteration:?\s+\d{1,15}\s*/\s*\d{1,15}\s*\|"

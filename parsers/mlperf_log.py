@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from parsers import ReadOptions
 
 FORMAT = "mlperf-log"
+BESIDE_OTHERS = True
 _MARK = b":::MLLOG {"
 
 

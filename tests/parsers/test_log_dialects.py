@@ -12,6 +12,8 @@ import parsers
 from parsers.model_config import read_model
 from replay.core.errors import TraceError
 from replay.runlog import RunLog, steady_step
+from replay.trace import Trace
+from tests.parsers import chrome
 
 SIZES = """\
 using world size: 16, data-parallel size: 2, context-parallel size: 1, hierarchical context-parallel sizes: None\
@@ -360,6 +362,15 @@ def test_a_long_prelude_and_gzip(tmp_path: Path) -> None:
     log = parsers.read([path])
     assert isinstance(log, RunLog)
     assert len(log.iterations) == 2
+
+
+def test_a_log_beside_traces_gives_way(tmp_path: Path) -> None:
+    """A folder of traces with the job's output in it is a folder of traces; the log is said to be left out."""
+    (tmp_path / "train.log").write_text(lines_of((1, 10.0), (2, 10.0)))
+    (tmp_path / "rank0.json").write_bytes(chrome.text([chrome.span("op", 1_700_000_000_000_000)]))
+    trace = parsers.read([tmp_path])
+    assert isinstance(trace, Trace)
+    assert any("train.log" in warning for warning in trace.health.warnings)
 
 
 def test_a_log_without_anything_to_use_is_an_error(tmp_path: Path) -> None:
