@@ -14,7 +14,7 @@ from replay.report.diff.types import Category, Execution
 from replay.report.diff.unit_table import UnitTable
 from replay.simulate.engine import Plan, plan, simulate
 
-AGREE = 0.05  # of the difference: directions that both come this close are averaged
+AGREE = 0.05  # of the difference: a direction that comes this close reproduces it
 
 
 class Counterfactual:
@@ -22,7 +22,7 @@ class Counterfactual:
 
     A change can be made first (in the first step) or last (undone in the second). On one of two equally long paths it
     moves the step only together with the other change: the mean gives each its half. Dependencies that were inferred
-    from measured order may hold in one step only; then the direction that reproduces the difference better counts.
+    from measured order may hold in one step only: where one direction alone reproduces the difference, it counts.
     """
 
     def __init__(self, a: Execution, b: Execution, units: Units, table: UnitTable) -> None:
@@ -34,11 +34,11 @@ class Counterfactual:
         self._first_weight = 0.5
 
     def settle(self, changed: Bool, delayed: Bool, difference_ns: int) -> None:
-        """Choose the direction in which all changes together come closer to the measured difference."""
+        """Take one direction alone where all changes together reproduce the measured difference only in it."""
         first, last = self._a.moved_ns(changed, delayed), -self._b.moved_ns(changed, delayed)
-        error = (abs(first - difference_ns), abs(last - difference_ns))
-        if max(error) > AGREE * abs(difference_ns):
-            self._first_weight = float(error[0] <= error[1])
+        right = [abs(moved - difference_ns) <= AGREE * abs(difference_ns) for moved in (first, last)]
+        if right[0] != right[1]:
+            self._first_weight = float(right[0])
 
     def effect_ns(self, chosen: Bool, delayed: Bool | None = None) -> int:
         """Move of the step with ``chosen`` units, and the delays before those of ``delayed``.
@@ -47,10 +47,9 @@ class Counterfactual:
         """
         delays = np.zeros_like(chosen) if delayed is None else delayed
         weight = self._first_weight
-        if (chosen & ~self._a.present & ~self._calls).any():
-            weight = 0.0
-        elif (chosen & ~self._b.present & ~self._calls).any():
-            weight = 1.0
+        lacking = [bool((chosen & ~side.present & ~self._calls).any()) for side in (self._a, self._b)]
+        if lacking[0] != lacking[1]:
+            weight = float(lacking[1])
         first = self._a.moved_ns(chosen, delays) if weight > 0 else 0
         last = -self._b.moved_ns(chosen, delays) if weight < 1 else 0
         return round(weight * first + (1 - weight) * last)
