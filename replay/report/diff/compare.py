@@ -76,7 +76,7 @@ def _compare_ops(a: Side, b: Side, before: Execution, after: Execution) -> Diffe
         rank=chosen[0] if chosen else None,
         ranks=tuple(ranks),
         causes=causes,
-        explained_ms=ns_to_ms(counterfactual.effect_ns(signal, late)),
+        explained_ms=ns_to_ms(counterfactual.together_ns(signal, late, gap)),
         ops=_op_rows(table, noise, len(ranks) * max(a.step_ns, 1)),
         waits=_waits(units, table, before, after),
         critical_path=_paths(before, after),

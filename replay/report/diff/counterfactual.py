@@ -40,6 +40,11 @@ class Counterfactual:
         if right[0] != right[1]:
             self._first_weight = float(right[0])
 
+    def together_ns(self, chosen: Bool, delayed: Bool, difference_ns: int) -> int:
+        """Move of the step with many changes at once, in the direction that comes closer to the measured difference."""
+        moves = (self._a.moved_ns(chosen, delayed), -self._b.moved_ns(chosen, delayed))
+        return min(moves, key=lambda moved: abs(moved - difference_ns))
+
     def effect_ns(self, chosen: Bool, delayed: Bool | None = None) -> int:
         """Move of the step with ``chosen`` units, and the delays before those of ``delayed``.
 
