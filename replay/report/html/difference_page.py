@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from replay.core.units import ns_to_ms, percent
-from replay.report.diff.text import intervals
+from replay.report.diff.text import LEAST_MS, intervals
 from replay.report.diff.types import Cause, Difference, Side
 from replay.report.html.bars import signed, stacked
 from replay.report.html.colours import LEGEND
@@ -75,6 +75,7 @@ def _causes(found: Difference) -> Section:
             ms(cause.own_before_ms), ms(cause.own_after_ms), f"{cause.effect_ms:+,.3f} ms",
         )
         for cause in found.causes[:TOP_CAUSES]
+        if abs(cause.effect_ms) >= LEAST_MS
     )  # fmt: skip
     notes: tuple[str, ...] = ("Effect: how the step moves when this alone changes, by simulation.",)
     if found.explained_ms is not None:
@@ -82,7 +83,7 @@ def _causes(found: Difference) -> Section:
         together = f"All together {found.explained_ms:+,.3f} ms"
         noise = f"noise inside the spread of repeated ops {found.noise_ms:+,.3f} ms"
         notes += (f"{together}; {noise}; not explained {rest:+,.3f} ms.",)
-    columns = ("what changed", "sort", "ranks", "calls", "own time before", "after", "effect on the step")
+    columns = ("what changed", "kind", "ranks", "calls", "own time before", "after", "effect on the step")
     return Section("Causes", notes, table=Table(columns, rows, left=3))
 
 
