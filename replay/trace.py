@@ -207,6 +207,10 @@ class Trace:
         """True for kernels, copies and sets."""
         return np.isin(self.kind, DEVICE_KINDS)
 
+    def end_of(self, event: int) -> int:
+        """End of one event, ns; loops use it, since ``end_ns`` adds up whole columns."""
+        return int(self.start_ns[event]) + int(self.dur_ns[event])
+
     def name_of(self, event: int) -> str:
         """Name of one event."""
         return self.names[int(self.name[event])]

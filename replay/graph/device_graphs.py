@@ -12,7 +12,6 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from replay.core.columns import Int64
 from replay.core.units import NS_PER_US
 from replay.graph.calls import CallKind
 from replay.graph.edge_list import EdgeList
@@ -29,7 +28,7 @@ def unrecorded_leads(trace: Trace, launches: Launches, windows: list[tuple[int, 
     ``windows`` holds (rank, begin ns, end ns) of every step.
     """
     first = _first_events(trace, launches)
-    measured = {call: _lead(trace, call, event) for call, event in first.items()}
+    measured = _leads(trace, first)
     by_ordinal: dict[tuple[int, int], list[int]] = defaultdict(list)
     calls = np.array(sorted(first, key=lambda c: int(trace.start_ns[c])), np.int64)
     for rank, begin, end in windows:
@@ -56,12 +55,21 @@ def _first_events(trace: Trace, launches: Launches) -> dict[int, int]:
     return first
 
 
-def _lead(trace: Trace, call: int, event: int) -> int:
-    """Time from the stream's previous work, or the launch if later, to the first recorded node."""
-    begin = int(trace.start_ns[event])
-    before: Int64 = np.flatnonzero((trace.lane == trace.lane[event]) & (trace.start_ns < begin))
-    free = int(trace.end_ns[before[trace.is_device[before]]].max(initial=0))
-    return max(begin - max(free, int(trace.start_ns[call])), 0)
+def _leads(trace: Trace, first: dict[int, int]) -> dict[int, int]:
+    """Graph launch call → time from its stream's previous work, or the launch if later, to its first recorded node."""
+    leads: dict[int, int] = {}
+    device = np.flatnonzero(trace.is_device)
+    for lane in {int(trace.lane[event]) for event in first.values()}:
+        mine = device[trace.lane[device] == lane]  # in order of start
+        free = np.maximum.accumulate(trace.end_ns[mine])
+        for call, event in first.items():
+            if trace.lane[event] != lane:
+                continue
+            begin = int(trace.start_ns[event])
+            before = int(np.searchsorted(trace.start_ns[mine], begin)) - 1
+            idle_since = max(int(free[before]) if before >= 0 else 0, int(trace.start_ns[call]))
+            leads[call] = max(begin - idle_since, 0)
+    return leads
 
 
 def unrecorded_ns(edges: EdgeList, leads: Iterable[int]) -> int:

@@ -103,10 +103,9 @@ def _graph_branches(trace: Trace, launches: Launches, part: RankParts, ops: Numb
     root: dict[int, int] = {}
     streams: set[tuple[int, int]] = set()
     rows: list[tuple[int, int, int]] = []
-    for event in map(int, part.step.device):
+    by_graph = launches.call_kind[launches.call[part.step.device]] == CallKind.GRAPH_LAUNCH
+    for event in map(int, part.step.device[by_graph & (launches.call[part.step.device] >= 0)]):
         call = int(launches.call[event])
-        if call < 0 or launches.call_kind[call] != CallKind.GRAPH_LAUNCH:
-            continue
         key = (call, int(trace.lane[event]))
         if call in root and key not in streams:
             first = root[call]

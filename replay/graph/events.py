@@ -9,7 +9,7 @@ import numpy as np
 from replay.core.columns import Bool, Int64
 from replay.graph.calls import CallKind
 from replay.graph.selection import Launches, RankStep
-from replay.graph.syncs import StreamIndex, call_by_correlation, sync_rows
+from replay.graph.syncs import StreamIndex, record_calls, sync_rows
 from replay.trace import Trace
 
 
@@ -59,7 +59,7 @@ class _RecordedWaits:
     def __init__(self, trace: Trace, launches: Launches, step: RankStep, streams: StreamIndex) -> None:
         self._trace, self._launches, self._streams = trace, launches, streams
         self._rows = sync_rows(trace, step.rank)
-        self._calls = call_by_correlation(trace, step.rank)
+        self._calls = record_calls(trace, launches, step.rank)
         self._told: dict[int, list[tuple[int, list[int]]]] = {}  # lane → (time of the wait call, its sources)
 
     def _row(self, call: int) -> int:
@@ -95,8 +95,8 @@ class _RecordedWaits:
 def _inferred_source(trace: Trace, wait_ns: int, target: int, streams: StreamIndex) -> int | None:
     own, begin = int(trace.lane[target]), int(trace.start_ns[target])
     candidates = [streams.last_before(lane, wait_ns) for lane in streams.lanes if lane != own]
-    possible = [c for c in candidates if c is not None and trace.end_ns[c] <= begin]
-    return max(possible, key=lambda c: int(trace.end_ns[c])) if possible else None
+    possible = [c for c in candidates if c is not None and trace.end_of(c) <= begin]
+    return max(possible, key=trace.end_of) if possible else None
 
 
 def _next_launch_of_thread(trace: Trace, launches: Launches, step: RankStep) -> dict[int, int]:

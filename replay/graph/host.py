@@ -18,6 +18,7 @@ from replay.graph.spins import Spin, find_spins
 from replay.graph.types import OpKind
 from replay.trace import EventKind, Trace
 
+_HOST, _CALL, _COMPUTE, _CPU_OP = OpKind.HOST, OpKind.CALL, OpKind.COMPUTE, EventKind.CPU_OP  # looked up per op
 _HOST_KINDS = (EventKind.CPU_OP, EventKind.ANNOTATION, EventKind.RUNTIME)
 
 
@@ -117,7 +118,7 @@ def _top_level(trace: Trace, calls: Int64) -> Int64:
 def _inside(trace: Trace, calls: Int64, wait: Handover | Spin) -> bool:
     """True for silence within a call or collective: that time is the call's."""
     at = int(np.searchsorted(trace.start_ns[calls], wait.from_ns, side="right")) - 1
-    return at >= 0 and bool(trace.end_ns[calls[at]] > wait.from_ns)
+    return at >= 0 and trace.end_of(int(calls[at])) > wait.from_ns
 
 
 class _Tiling:
@@ -139,7 +140,7 @@ class _Tiling:
     ) -> None:
         """Walk calls and waits in order of time; ``cuts`` are times at which another thread is released."""
         items: list[tuple[int, int, int | Handover | Spin]] = [
-            (int(self._trace.start_ns[c]), int(self._trace.end_ns[c]), int(c)) for c in calls
+            (int(self._trace.start_ns[c]), self._trace.end_of(c), c) for c in map(int, calls)
         ]
         items += [(w.from_ns, w.until_ns, w) for w in waits]
         cut_at = 0
@@ -163,7 +164,7 @@ class _Tiling:
 
     def _host_until(self, time_ns: int, ends: dict[tuple[int, int], int]) -> None:
         if time_ns > self._now:
-            self._emit(OpKind.HOST, self._now, time_ns, time_ns - self._now, -1)
+            self._emit(_HOST, self._now, time_ns, time_ns - self._now, -1)
             self._now = time_ns
         if self._previous >= 0:
             ends[self._thread.lane, time_ns] = self._previous
@@ -176,7 +177,7 @@ class _Tiling:
             self._emit(OpKind.ARRIVAL, start, start, 0, call)
             self._emit(OpKind.TRANSFER, start, end, end - start, call)
             return
-        kind = OpKind.COMPUTE if self._trace.kind[call] == EventKind.CPU_OP else OpKind.CALL
+        kind = _COMPUTE if self._trace.kind[call] == _CPU_OP else _CALL
         op = self._emit(kind, begin, begin + cost, cost, call)
         self._ops.call_op[call] = op
         self._waiting_call = call

@@ -50,30 +50,24 @@ def _idle(trace: Trace, device: Int64, call: Int64) -> Bool:
     return idle
 
 
-def launch_edges(
-    trace: Trace, launches: Launches, costs: CallCosts, part: RankParts, ops: Numbered
-) -> tuple[EdgeList, EdgeList]:
+def launch_edges(trace: Trace, launches: Launches, costs: CallCosts, part: RankParts, ops: Numbered) -> list[EdgeList]:
     """From each launch call to its work; of a graph launch only to the node that starts first.
 
     Work is submitted one latency after the start of an ordinary call. A call that took far longer for its own reasons
     (loading a module) submits at its end, so its edge starts there, less the usual cost of the call.
     """
-    rows: list[tuple[int, int, int, bool]] = []
-    latency = {graphs: launch_latency_ns(trace, launches, graphs=graphs) for graphs in (False, True)}
-    launched: set[int] = set()
-    for event, call in zip(map(int, part.step.device), map(int, launches.call[part.step.device]), strict=True):
-        graph = call >= 0 and launches.call_kind[call] == CallKind.GRAPH_LAUNCH
-        if call not in ops.call_op or (graph and call in launched):
-            continue
-        launched.add(call)
-        op = ops.call_op[call]
-        slow = bool(costs.blocked[call]) and ops.duration_ns[op] > costs.entry_ns[call]
-        lag = latency[bool(graph)] - (int(costs.entry_ns[call]) if slow else 0)
-        rows.append((op, ops.first[event], lag, slow))
-    columns = np.array(rows, np.int64).reshape(-1, 4)
-    slow_rows = columns[:, 3].astype(np.bool_)
-    return _edges(columns[~slow_rows], from_start=True), _edges(columns[slow_rows], from_start=False)
-
-
-def _edges(rows: Int64, *, from_start: bool) -> EdgeList:
-    return EdgeList.of(Rule.LAUNCH, rows[:, 0], rows[:, 1], lag_ns=rows[:, 2], from_start=from_start)
+    events = part.step.device
+    call = launches.call[events]
+    source = np.array([ops.call_op.get(c, -1) for c in call.tolist()], np.int64)
+    target = np.array([ops.first[e] for e in events.tolist()], np.int64)
+    graph = (launches.call_kind[call] == CallKind.GRAPH_LAUNCH) & (call >= 0)
+    first = np.zeros(len(call), np.bool_)
+    first[np.unique(call, return_index=True)[1]] = True
+    latency = [launch_latency_ns(trace, launches, graphs=graphs) for graphs in (False, True)]
+    slow = costs.blocked[call] & (ops.duration_ns[source] > costs.entry_ns[call])
+    lag = np.array(latency, np.int64)[graph.astype(np.int64)] - np.where(slow, costs.entry_ns[call], 0)
+    has_edge = (source >= 0) & (~graph | first)
+    return [
+        EdgeList.of(Rule.LAUNCH, source[mine], target[mine], lag_ns=lag[mine], from_start=from_start)
+        for mine, from_start in ((has_edge & ~slow, True), (has_edge & slow, False))
+    ]

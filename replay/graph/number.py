@@ -50,7 +50,7 @@ def _sync_timing(trace: Trace, costs: CallCosts, syncs: SyncWaits) -> dict[int, 
     """Cost of the calls that waited: what the wait does not explain, and no more than the API usually costs."""
     waited: dict[int, int] = {}
     for call, source in zip(map(int, syncs.call), map(int, syncs.source), strict=True):
-        waited[call] = max(waited.get(call, 0), int(trace.end_ns[source] - trace.start_ns[call]))
+        waited[call] = max(waited.get(call, 0), trace.end_of(source) - int(trace.start_ns[call]))
     return {
         call: CallTiming(min(max(int(trace.dur_ns[call]) - wait, 0), int(costs.entry_ns[call])), waits_first=False)
         for call, wait in waited.items()

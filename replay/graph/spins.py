@@ -35,15 +35,15 @@ def find_spins(trace: Trace, launches: Launches, step: RankStep, threads: tuple[
     comm = step.device[trace.comm[step.device] >= 0]
     notify = comm[trace.collectives.kind[trace.comm[comm]] == CollectiveKind.NOTIFY]
     notify = notify[launches.call[notify] >= 0]
-    spins = []
-    for thread in threads:
+    spins: list[Spin] = []
+    for thread in threads if len(notify) else ():
         mine = notify[trace.lane[launches.call[notify]] == thread.lane]
         launched = trace.end_ns[launches.call[mine]]
         for begin, end in zip(*thread.gaps(), strict=True):
             last = int(np.searchsorted(launched, begin, side="right")) - 1
             if last < 0:
                 continue
-            lag = int(end - trace.end_ns[mine[last]])
+            lag = int(end) - trace.end_of(int(mine[last]))
             if abs(lag) <= _WAKE_NS and end - begin > 2 * _WAKE_NS:
                 spins.append(Spin(thread.lane, int(begin), int(end), int(mine[last]), lag))
     return tuple(spins)

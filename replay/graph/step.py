@@ -162,28 +162,31 @@ def _launch_window(trace: Trace, rank: int, members: Int64, first: int, last: in
     return begin, int(max(ends.max(initial=0), trace.end_ns[calls].max()))
 
 
-def launch_counts(trace: Trace, step: Step) -> tuple[int, int]:
-    """Launch calls made in the step, and how many of them have their device work in the file."""
-    launches = present = 0
-    for rank, begin in step.begin_ns.items():
-        rows = (trace.rank == rank) & (trace.start_ns >= begin) & (trace.start_ns < step.end_ns[rank])
-        calls = rows & (trace.kind == EventKind.RUNTIME) & (trace.correlation >= 0)
-        launching = calls & np.isin(trace.name, _launch_names(trace))
-        device = trace.correlation[(trace.rank == rank) & trace.is_device]
-        launches += int(launching.sum())
-        present += int(np.isin(trace.correlation[launching], device).sum())
-    return launches, present
-
-
-def _launch_names(trace: Trace) -> Int64:
-    wanted = [code for code, name in enumerate(trace.names) if re.search(r"LaunchKernel|MemcpyAsync", name)]
-    return np.array(wanted, dtype=np.int64)
+def launch_counts(trace: Trace, steps: Steps) -> list[tuple[int, int]]:
+    """Per step: launch calls made in it, and how many of them have their device work in the file."""
+    pattern = re.compile(r"LaunchKernel|MemcpyAsync")
+    is_launch = np.fromiter((pattern.search(name) is not None for name in trace.names), np.bool_, len(trace.names))
+    runtime = np.flatnonzero((trace.kind == EventKind.RUNTIME) & (trace.correlation >= 0))
+    calls = runtime[is_launch[trace.name[runtime]]]
+    device = np.flatnonzero(trace.is_device)
+    present = np.zeros(len(calls), np.bool_)
+    for rank in trace.ranks:
+        mine = trace.rank[calls] == rank
+        present[mine] = np.isin(trace.correlation[calls[mine]], trace.correlation[device[trace.rank[device] == rank]])
+    ranks, start = trace.rank[calls], trace.start_ns[calls]
+    counts = []
+    for step in steps.steps:
+        inside = np.zeros(len(calls), np.bool_)
+        for rank, begin in step.begin_ns.items():
+            inside |= (ranks == rank) & (start >= begin) & (start < step.end_ns[rank])
+        counts.append((int(inside.sum()), int(present[inside].sum())))
+    return counts
 
 
 def choose(trace: Trace, steps: Steps, number: int | None, spans_ns: Int64) -> int:
     """Index of the step to replay: the one numbered ``number``, else the one of median span among complete ones.
 
-    ``number`` is the number in the label (``ProfilerStep#12`` → 12) or, when no label has numbers, the position.
+    ``number`` is the number in the label (``ProfilerStep#12`` → 12).
     """
     if number is not None:
         for i, label in enumerate(steps.labels):
@@ -201,6 +204,6 @@ def _complete(trace: Trace, steps: Steps) -> list[int]:
 
     Profilers open a last, empty range when they stop, and drop device work at the edges of their window.
     """
-    counts = [launch_counts(trace, step) for step in steps.steps]
+    counts = launch_counts(trace, steps)
     most = max(launches for launches, _ in counts)
     return [i for i, (n, present) in enumerate(counts) if 2 * n >= most and present >= _COVERED * n]

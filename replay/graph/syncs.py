@@ -13,11 +13,12 @@ import numpy as np
 
 from replay.core.columns import Bool, Int64
 from replay.core.units import NS_PER_US
-from replay.graph.calls import CallKind
+from replay.graph.calls import SYNCS, CallKind
 from replay.graph.selection import Launches, RankStep
 from replay.graph.waits import CallCosts
 from replay.trace import EventKind, Trace
 
+_MAY_BLOCK = (*SYNCS, CallKind.COPY, CallKind.ALLOC)
 CLOCK_TOLERANCE_NS = 5 * NS_PER_US  # host and device clocks of one file agree to a few microseconds
 
 
@@ -37,7 +38,7 @@ class StreamIndex:
     def __init__(self, trace: Trace, launches: Launches, step: RankStep) -> None:
         call = launches.call[step.device]
         when = np.where(call >= 0, trace.start_ns[np.maximum(call, 0)], np.iinfo(np.int64).min)
-        self._end_ns, self._call = trace.end_ns, launches.call
+        self._trace, self._call = trace, launches.call
         self._streams: dict[int, tuple[Int64, Int64]] = {}
         for lane in np.unique(trace.lane[step.device]):
             mine = np.flatnonzero(trace.lane[step.device] == lane)
@@ -58,7 +59,7 @@ class StreamIndex:
         when, events = self._streams[lane]
         at = int(np.searchsorted(when, time_ns, side="left")) - 1
         if over_by_ns is not None:
-            while at >= 0 and self._call[events[at]] < 0 and self._end_ns[events[at]] > over_by_ns:
+            while at >= 0 and self._call[events[at]] < 0 and self._trace.end_of(int(events[at])) > over_by_ns:
                 at -= 1
         return int(events[at]) if at >= 0 else None
 
@@ -80,9 +81,10 @@ def sync_rows(trace: Trace, rank: int) -> dict[int, int]:
     return {int(trace.correlation[row]): int(row) for row in rows}
 
 
-def call_by_correlation(trace: Trace, rank: int) -> dict[int, int]:
-    """Correlation → event index of the runtime calls of a rank."""
-    rows = np.flatnonzero((trace.kind == EventKind.RUNTIME) & (trace.rank == rank) & (trace.correlation > 0))
+def record_calls(trace: Trace, launches: Launches, rank: int) -> dict[int, int]:
+    """Correlation → event index of the event-record calls of a rank."""
+    records = (launches.call_kind == CallKind.EVENT_RECORD) & (trace.rank == rank) & (trace.correlation > 0)
+    rows = np.flatnonzero(records)
     return {int(trace.correlation[row]): int(row) for row in rows}
 
 
@@ -91,28 +93,28 @@ def sync_waits(
 ) -> SyncWaits:
     """What every blocking call of one rank waits for; ``queued`` calls wait for room in the launch queue instead."""
     recorded = sync_rows(trace, step.rank)
-    calls_by_id = call_by_correlation(trace, step.rank)
+    records = record_calls(trace, launches, step.rank)
     copies = _own_copy(launches, step)
     last_lane = _last_lane_of_thread(trace, launches, step)
     rows: list[tuple[int, int, bool]] = []
     dropped = 0
-    for call in map(int, step.calls):
-        kind = CallKind(int(launches.call_kind[call]))
+    for call in map(int, step.calls[np.isin(launches.call_kind[step.calls], _MAY_BLOCK)]):
+        kind = int(launches.call_kind[call])
         row = recorded.get(int(trace.correlation[call]), -1)
         if kind == CallKind.COPY and call not in queued:
             found, sure = _copy_sources(trace, costs, call, copies.get(call)), True
         elif kind == CallKind.SYNC_DEVICE or (kind == CallKind.ALLOC and costs.blocked[call]):
-            over = int(trace.end_ns[call]) + CLOCK_TOLERANCE_NS
+            over = trace.end_of(call) + CLOCK_TOLERANCE_NS
             found = [streams.last_before(lane, int(trace.start_ns[call]), over) for lane in streams.lanes]
             sure = kind == CallKind.SYNC_DEVICE
         elif kind in (CallKind.SYNC_STREAM, CallKind.SYNC_EVENT):
-            found, sure = _stream_sources(trace, call, row, streams, calls_by_id, last_lane.get(call))
+            found, sure = _stream_sources(trace, call, row, streams, records, last_lane.get(call))
         else:
             continue
         for source in found:
             if source is None:
                 continue
-            if not sure and trace.end_ns[source] > trace.end_ns[call] + CLOCK_TOLERANCE_NS:
+            if not sure and trace.end_of(source) > trace.end_of(call) + CLOCK_TOLERANCE_NS:
                 dropped += 1
                 continue
             rows.append((call, source, sure))
@@ -127,28 +129,28 @@ def _own_copy(launches: Launches, step: RankStep) -> dict[int, int]:
 
 def _copy_sources(trace: Trace, costs: CallCosts, call: int, copy: int | None) -> list[int | None]:
     """A copy blocks its caller when the host side is pageable, or when it was seen to."""
-    if copy is None or trace.end_ns[copy] > trace.end_ns[call] + CLOCK_TOLERANCE_NS:
+    if copy is None or trace.end_of(copy) > trace.end_of(call) + CLOCK_TOLERANCE_NS:
         return []
     pageable = "pageable" in trace.name_of(copy).lower()
     return [copy] if pageable or costs.blocked[call] else []
 
 
 def _stream_sources(
-    trace: Trace, call: int, row: int, streams: StreamIndex, calls_by_id: dict[int, int], thread_lane: int | None
+    trace: Trace, call: int, row: int, streams: StreamIndex, records: dict[int, int], thread_lane: int | None
 ) -> tuple[list[int | None], bool]:
     """Source of a stream or event sync: the recorded stream or event, else the stream its thread used last."""
     start = int(trace.start_ns[call])
     if row >= 0:
-        record = calls_by_id.get(int(trace.wait_on_record[row]))
+        record = records.get(int(trace.wait_on_record[row]))
         stream = int(trace.wait_on_stream[row]) if record is not None else int(trace.stream[row])
         before = int(trace.start_ns[record]) if record is not None else start
         lane = streams.lane(stream)
         return ([streams.last_before(lane, before)] if lane is not None else []), True
-    end = int(trace.end_ns[call])
+    end = trace.end_of(call)
     candidates = [streams.last_before(lane, start, end + CLOCK_TOLERANCE_NS) for lane in streams.lanes]
-    waited = [c for c in candidates if c is not None and start < trace.end_ns[c] <= end + CLOCK_TOLERANCE_NS]
+    waited = [c for c in candidates if c is not None and start < trace.end_of(c) <= end + CLOCK_TOLERANCE_NS]
     if waited:
-        return [max(waited, key=lambda c: int(trace.end_ns[c]))], False
+        return [max(waited, key=trace.end_of)], False
     return ([streams.last_before(thread_lane, start)] if thread_lane is not None else []), False
 
 
