@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,9 +33,25 @@ def sniff(head: bytes, path: Path) -> bool:
 
 
 def read(files: Sequence[SourceFile], options: ReadOptions, *, piece_bytes: int = PIECE_BYTES) -> Trace:
-    """All files as one trace; raises :class:`TraceError` where a file holds no event with a time and a duration."""
-    streams = (ChromeStream(file.blocks(piece_bytes), file.name) for file in files)
-    return combine([_read_stream(stream, options) for stream in streams], FORMAT)
+    """All files as one trace, without those that hold no event with a time and a duration.
+
+    Raises :class:`TraceError` where none is left, with the reason of the first.
+    """
+    contents: list[FileContent] = []
+    unusable: list[TraceError] = []
+    for file in files:
+        try:
+            contents.append(_read_stream(ChromeStream(file.blocks(piece_bytes), file.name), options))
+        except TraceError as error:
+            unusable.append(error)
+    if not contents:
+        raise unusable[0]
+    trace = combine(contents, FORMAT)
+    left_out = Health(
+        skipped={"files without events": len(unusable)} if unusable else {},
+        warnings=tuple(f"{error}; the file was left out" for error in unusable),
+    )
+    return replace(trace, health=trace.health.merged(left_out))
 
 
 def _read_stream(stream: ChromeStream, options: ReadOptions) -> FileContent:

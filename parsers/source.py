@@ -13,6 +13,7 @@ from parsers._archive import BLOCK_BYTES, GZIP_MAGIC, Archive, Span, gunzip, is_
 from replay.core.errors import TraceError
 
 HEAD_BYTES = 1 << 16
+_EMPTY = "empty files (0 bytes)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +86,7 @@ def expand(sources: Sequence[Path]) -> Expansion:
     skipped: Counter[str] = Counter()
     warnings: list[str] = []
     kept: dict[bytes, SourceFile] = {}
+    empty: list[str] = []
     for source in sources:
         if not source.exists():
             raise TraceError(f"{source.name}: no such file or folder")
@@ -96,11 +98,14 @@ def expand(sources: Sequence[Path]) -> Expansion:
                 warnings.append(f"{file.name} has the same content as {kept[digest].name}; taken once")
             if reason:
                 skipped[reason] += 1
+                empty += [file.name] if reason == _EMPTY else []
             else:
                 kept[digest] = file
     if not kept:
         what = "; ".join(f"{count} {reason}" for reason, count in skipped.items()) or "no files"
         raise TraceError(f"{', '.join(source.name for source in sources)}: nothing to read ({what})")
+    if empty:  # a rank that wrote nothing must not be missed in silence
+        warnings.append(f"{', '.join(empty)}: empty (0 bytes) and left out")
     return Expansion(tuple(kept.values()), dict(skipped), tuple(warnings))
 
 
@@ -123,7 +128,7 @@ def _reason_to_skip(file: SourceFile, *, given: bool) -> str:
     if file.name.startswith("."):
         return "hidden files"  # among them the ._name resource forks that macOS leaves in archives
     if next(file.stored_blocks(1), b"") == b"":
-        return "empty files (0 bytes)"
+        return _EMPTY
     return ""
 
 

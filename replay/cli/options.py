@@ -25,11 +25,24 @@ def pattern_factor(text: str) -> tuple[str, float]:
     return pattern, factor
 
 
+def milliseconds(text: str) -> float:
+    """A finite time of more than 0 (a range of click's lets NaN pass)."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0.0 < value < float("inf"):
+        raise click.BadParameter(f"{text!r} is not a time of more than 0 ms")
+    return value
+
+
 def output_file(text: str) -> Path:
     """A path whose suffix says what to write, checked before any work is done."""
     if not text.endswith(OUTPUT_SUFFIXES):
         raise click.BadParameter(f"{text!r} must end in one of {', '.join(OUTPUT_SUFFIXES)}")
     path = Path(text)
+    if path.is_dir():
+        raise click.BadParameter(f"{text!r} is a folder")
     if not path.parent.is_dir():
         raise click.BadParameter(f"{text!r} lies in a folder that does not exist")
     return path
@@ -81,7 +94,7 @@ def anchor(command: Command) -> Command:
     return _stack(
         click.option(
             "--measured-step",
-            type=click.FloatRange(min=0, min_open=True),
+            type=milliseconds,
             metavar="MS",
             help="Step time without the profiler, ms; the prediction is anchored to it.",
         ),

@@ -42,6 +42,10 @@ class RefusedError(ReplayError, ValueError):
     exit_code = 3
 
 
+class OutputError(ReplayError, OSError):
+    """A result cannot be written where it was asked for."""
+
+
 class UnknownName(ReplayError, KeyError):  # noqa: N818 - reads as the builtin it specialises
     """A name that is not in its table; the message lists the nearest ones."""
 

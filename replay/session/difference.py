@@ -16,7 +16,7 @@ from replay.report.slices import Run, collect
 from replay.session.question import Facts
 from replay.session.sides import load
 from replay.session.types import Progress, no_progress
-from replay.session.write import require_bokeh
+from replay.session.write import require_bokeh, writing
 
 
 def diff(
@@ -42,6 +42,11 @@ def to_bytes(found: Difference) -> bytes:
 
 def write(found: Difference, path: Path) -> None:
     """``.html``: the report; ``.json``: the document; ``.pftrace``, ``.trace.json``: both timelines from one zero."""
+    with writing(path):
+        _write(found, path)
+
+
+def _write(found: Difference, path: Path) -> None:
     if path.name.endswith(".html"):
         require_bokeh(path)
         from replay.report.html import difference_page  # noqa: PLC0415 - an extra, and slow to import

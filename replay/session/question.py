@@ -68,7 +68,7 @@ def parse_layout(text: str) -> dict[str, int | str]:
             raise LayoutError(f"--from: {item!r} is not KEY=VALUE with KEY one of {', '.join(known)}")
         if key in ("schedule", "dispatcher"):
             sizes[key] = value
-        elif value.isdecimal():
+        elif value.isdecimal() and int(value) > 0:
             sizes[key] = int(value)
         else:
             raise LayoutError(f"--from: {key} must be a positive whole number, got {value!r}")

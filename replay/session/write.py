@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
-from replay.core.errors import RefusedError
+from replay.core.errors import OutputError, RefusedError
 from replay.report import chrome, perfetto
 from replay.report.result import to_json_bytes
 from replay.report.slices import collect
@@ -15,8 +17,22 @@ from replay.session.types import Answer
 def write(answer: Answer, path: Path) -> None:
     """``.html``: the report; ``.pftrace``, ``.trace.json``: timelines; ``.json``: the result.
 
-    Raises :class:`RefusedError` for others.
+    Raises :class:`RefusedError` for others, :class:`OutputError` where the file cannot be written.
     """
+    with writing(path):
+        _write(answer, path)
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turns the system's refusal to write ``path`` into an :class:`OutputError` that names it."""
+    try:
+        yield
+    except OSError as error:
+        raise OutputError(f"{path}: cannot be written ({error.strerror or error}); name another file") from error
+
+
+def _write(answer: Answer, path: Path) -> None:
     if path.name.endswith(".html"):
         require_bokeh(path)
         from replay.report.html import run_page  # noqa: PLC0415 - an extra, and slow to import

@@ -58,13 +58,20 @@ def test_run_is_the_default_command(tmp_path: Path) -> None:
         (("run", "x.json", "--scale", "gemm=-1"), "0 or more"),
         (("run", "x.json", "-o", "x.txt"), ".pftrace"),
         (("run", "x.json", "-o", "no/such/folder/x.json"), "does not exist"),
+        (("run", "x.json", "-o", "folder.json"), "is a folder"),
+        (("run", "x.json", "--measured-step", "nan"), "is not a time"),
         (("run", "x.json", "--from", "tp=two"), "tp must be a positive whole number"),
+        (("run", "x.json", "--from", "tp=0"), "tp must be a positive whole number"),
         (("run", "x.json", "--from", "cows=2"), "is not KEY=VALUE"),
         (("profiles", "h8000"), "h800"),
     ],
 )
-def test_usage_errors_name_the_option_and_exit_2(arguments: tuple[str, ...], says: str) -> None:
+def test_usage_errors_name_the_option_and_exit_2(
+    arguments: tuple[str, ...], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Wrong words are told apart from bad input."""
+    (tmp_path / "folder.json").mkdir()
+    monkeypatch.chdir(tmp_path)
     code, text = invoke(*arguments)
     assert (code, says in text) == (2, True), text
 

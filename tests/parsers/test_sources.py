@@ -49,7 +49,20 @@ def test_folder_of_ranks(tmp_path: Path) -> None:
         "unfinished files (.tmp)": 1,
         "files that are not traces": 1,
     }
-    assert trace.health.warnings == ("1 files are not traces and were left out: et.json",)
+    assert set(trace.health.warnings) == {
+        "empty.json: empty (0 bytes) and left out",
+        "1 files are not traces and were left out: et.json",
+    }
+
+
+def test_a_rank_file_without_events_is_left_out_by_name(tmp_path: Path) -> None:
+    """One truncated file of many does not cost the answer; alone it is an error."""
+    (tmp_path / "a.json").write_bytes(rank_file(1, "one"))
+    (tmp_path / "b.json").write_bytes(b'{"schemaVersion": 1, "distributedInfo": {"rank": 0')
+    trace = read_paths(tmp_path)
+    assert (trace.ranks, trace.health.skipped["files without events"]) == ((1,), 1)
+    assert [warning for warning in trace.health.warnings if warning.startswith("b.json: ")]
+    assert refusal(tmp_path / "b.json").startswith("b.json: ")
 
 
 @pytest.mark.parametrize("mode", ["w", "w:gz"])
