@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,9 @@ from replay.session.question import Facts, Question
 from replay.session.report import measured_part, throughput
 from replay.session.source import Source, find_source
 from replay.session.types import Progress, no_progress
+from replay.simulate.engine import simulate
 
+_PASS = re.compile(r"(forward|backward\S*|weight) \d+(.*)")
 HEAD_BYTES = 4096  # a saved prediction names its schema first
 
 
@@ -74,14 +77,15 @@ def _from_trace(baseline: Baseline, source: Source, path: Path, run_label: str) 
 
 def _from_recording(recording: PipelineRecording, path: Path, facts: Facts, run_label: str) -> Side:
     found = recording_run.answer(recording, Question(), facts, no_progress)
-    run, replayed = found.runs[0], found.runs[1]
+    run = found.runs[0]
     step_ns = run.graph.measured_step_ns
-    nothing = ("",) * len(run.graph)
+    stages = int(found.result.layout.source.get("pp") or 1)
     execution = Execution(
         run=Run(run_label, run.graph, run.timeline),
-        faithful=replayed.timeline,
+        faithful=simulate(run.graph, residuals=True),
         breakdown=breakdown(run.graph, run.timeline, step_ns),
-        facts=OpFacts(nothing, nothing),
+        facts=_pass_facts(run.graph, stages),
+        stage={int(rank): int(rank) % stages for rank in set(run.graph.rank.tolist())},
     )
     result = found.result
     return _with_parts(
@@ -124,6 +128,14 @@ def _op_facts(labels: Labels) -> OpFacts:
     return OpFacts(
         tuple(phases[phase] for phase in labels.phase.tolist()), tuple(roles[role] for role in labels.role.tolist())
     )
+
+
+def _pass_facts(graph: Graph, stages: int) -> OpFacts:
+    """Passes without the number of their micro-batch; the module of a recording is the stage."""
+    words = [_PASS.sub(r"\1 pass\2", name) if _PASS.match(name) else "" for name in graph.names]
+    nothing = ("",) * len(graph)
+    names = tuple(words[name] for name in graph.name.tolist())
+    return OpFacts(nothing, tuple(f"stage {rank % stages}" for rank in graph.rank.tolist()), names)
 
 
 def _stages(graph: Graph, layout: Layout) -> dict[int, int]:

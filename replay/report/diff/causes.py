@@ -23,6 +23,7 @@ from replay.report.diff.unit_table import Template, UnitTable, is_sync
 
 MOST_CAUSES = 12  # groups that are simulated, syncs aside
 NEARLY = 0.9  # of the largest change: a narrower group that holds as much says more
+ALIKE, MOSTLY = 0.25, 0.8  # of the factor; of the time
 WORTH = 1e-4  # of the step: smaller groups are not looked at
 OUTSIDE = "collectives that started late: waiting for ranks outside the input, or unexplained"
 UNEXPLAINED = "delays that no dependency explains"
@@ -31,10 +32,16 @@ ON_RANK = 0.1  # of the change on the rank that changed most: less is not named
 
 @dataclass(frozen=True, slots=True)
 class _Level:
-    """A way to group units: ``key`` is what a group of templates has in common, ``None`` outside of any group."""
+    """A way to group units: ``key`` is what a group of templates has in common, ``None`` outside of any group.
+
+    ``whole``: a whole sort of work, named only where nearly all of it changed by the same factor (another clock).
+    ``moves``: work of it may move between ranks, as the load of experts does: less on one is no less of a change.
+    """
 
     key: Callable[[Template], tuple[str, ...] | None]
     words: Callable[[Template], str]
+    whole: bool = False
+    moves: bool = False
 
 
 def _module(template: Template) -> str:
@@ -59,19 +66,27 @@ def _thread_of(template: Template) -> str:
 
 _IS_COLLECTIVE = (Category.COLLECTIVE,)
 _LEVELS = (
-    _Level(lambda t: (t.category.label, t.label, t.phase, t.role, str(t.stage)), _template_words),
+    _Level(lambda t: (t.category.label, t.label, t.phase, t.role, str(t.stage)), _template_words, moves=True),
     _Level(lambda t: (t.category.label, t.label), lambda t: t.label),
-    _Level(lambda t: (t.role,) if t.category is Category.KERNEL and t.role else None, lambda t: f"{t.role} kernels"),
+    _Level(
+        lambda t: (t.role,) if t.category is Category.KERNEL and t.role else None,
+        lambda t: f"{t.role} kernels",
+        moves=True,
+    ),
     _Level(
         lambda t: (_group_of(t),) if t.category in _IS_COLLECTIVE else None,
         lambda t: f"{_group_of(t)} communication",
     ),
-    _Level(lambda t: ("",) if t.category in _IS_COLLECTIVE else None, lambda _: "communication in all groups"),
-    _Level(lambda t: ("",) if t.category is Category.KERNEL else None, lambda _: "all kernels"),
     _Level(
-        lambda t: (_thread_of(t),) if t.category is Category.HOST else None, lambda t: f"host work on {_thread_of(t)}"
+        lambda t: ("",) if t.category in _IS_COLLECTIVE else None, lambda _: "communication in all groups", whole=True
     ),
-    _Level(lambda t: ("",) if t.category is Category.CALL else None, lambda _: "runtime calls"),
+    _Level(lambda t: ("",) if t.category is Category.KERNEL else None, lambda _: "all kernels", whole=True),
+    _Level(
+        lambda t: (_thread_of(t),) if t.category is Category.HOST else None,
+        lambda t: f"host work on {_thread_of(t)}",
+        whole=True,
+    ),
+    _Level(lambda t: ("",) if t.category is Category.CALL else None, lambda _: "runtime calls", whole=True),
 )
 
 
@@ -125,11 +140,27 @@ def _groups(table: UnitTable, level: _Level) -> tuple[_Level, Int64]:
     for template in table.templates:
         key = level.key(template)
         of_template.append(-1 if key is None else keys.setdefault(key, len(keys)))
-    return level, np.array(of_template, np.int64)[table.template]
+    group = np.array(of_template, np.int64)[table.template]
+    return level, _uniform(table, group) if level.whole else group
 
 
-def _by_group(table: UnitTable, group: Int64, left: Bool) -> tuple[Int64, Int64]:
-    """Groups of the units left, and the change of each, summed over the ranks without sign: loads move between them."""
+def _uniform(table: UnitTable, group: Int64) -> Int64:
+    """The groups in which most time belongs to templates whose factor is about the group's; -1 for all others."""
+    kept = group.copy()
+    for number in np.unique(group[group >= 0]).tolist():
+        units = group == number
+        before = np.bincount(table.template[units], weights=table.before_ns[units])
+        change = np.bincount(table.template[units], weights=table.change_ns[units])
+        known = before > 0
+        factor = change.sum() / max(before.sum(), 1)
+        alike = np.abs(change[known] / before[known] - factor) <= ALIKE * abs(factor)
+        if before[known][alike].sum() < MOSTLY * before.sum():
+            kept[units] = -1
+    return kept
+
+
+def _by_group(table: UnitTable, group: Int64, left: Bool, *, moves: bool) -> tuple[Int64, Int64]:
+    """Groups of the units left, and the size of the change of each, summed over the ranks (``moves``: without sign)."""
     rows = np.flatnonzero(left & (group >= 0))
     on_rank = row_ids(group[rows], table.rank[rows])
     change = np.zeros(int(on_rank.max(initial=-1)) + 1, np.int64)
@@ -138,15 +169,15 @@ def _by_group(table: UnitTable, group: Int64, left: Bool) -> tuple[Int64, Int64]
     group_of = np.zeros(len(change), np.int64)
     group_of[on_rank] = place
     size = np.zeros(len(found), np.int64)
-    np.add.at(size, group_of, np.abs(change))
-    return found, size
+    np.add.at(size, group_of, np.abs(change) if moves else change)
+    return found, np.abs(size)
 
 
 def _largest(table: UnitTable, left: Bool, grouped: list[tuple[_Level, Int64]]) -> tuple[str, Bool] | None:
     """Words and units of the group with the largest change, the narrowest of those nearly as large."""
     candidates: list[tuple[int, _Level, Int64, int]] = []
     for level, group in grouped:
-        found, size = _by_group(table, group, left)
+        found, size = _by_group(table, group, left, moves=level.moves)
         if len(found):
             best = int(size.argmax())
             candidates.append((int(size[best]), level, group, int(found[best])))

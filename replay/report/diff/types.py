@@ -33,6 +33,7 @@ class OpFacts:
 
     phase: tuple[str, ...]
     role: tuple[str, ...]
+    name: tuple[str, ...] = ()  # in place of the op's own, where that numbers equal ops (pipeline passes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -128,11 +128,14 @@ class _Namer:
     def template(self, op: int) -> Template:
         """Template of one op (of a host op: of the work around it)."""
         category = CATEGORY[OpKind(int(self._graph.kind[op]))]
-        label = self._host_label(op) if category is Category.HOST else self._words.label(op)
+        label = self._host_label(op) if category is Category.HOST else self._label(op)
         stage = self._stage.get(int(self._graph.rank[op]), -1)
         if category is Category.HOST:
             return Template(category, label, "", "", stage)
         return Template(category, label, self._facts.phase[op], self._facts.role[op], stage)
+
+    def _label(self, op: int) -> str:
+        return (self._facts.name[op] if self._facts.name else "") or self._words.label(op)
 
     def _host_label(self, op: int) -> str:
         before, after = int(self._before[op]), int(self._after[op])
