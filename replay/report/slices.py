@@ -98,6 +98,8 @@ def collect(runs: Sequence[Run]) -> Slices:
     names = Interner()
     parts = [_of_run(index, run, names) for index, run in enumerate(runs)]
     columns = {name: np.concatenate([part[name] for part in parts]) for name in _COLUMNS}
+    before_zero = columns["start_ns"].min(initial=0)  # work from before the step; viewers know no negative time
+    columns |= {name: columns[name] - before_zero for name in ("start_ns", "end_ns")}
     offsets = np.cumsum([0, *(len(part["name"]) for part in parts)])
     source, target = (
         np.concatenate([part[end] + offset for part, offset in zip(parts, offsets, strict=False)])

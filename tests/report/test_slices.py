@@ -136,6 +136,14 @@ def test_runs_stand_side_by_side_per_rank() -> None:
     assert len(slices) == 2 * len(STEP_ROWS)
 
 
+def test_no_slice_begins_before_zero() -> None:
+    """Work from before the step moves all runs alike: 10 ns back in one are 10 ns forth in both."""
+    early = graph_of([Op("left over", 5, ready=-10), Op("gemm", 3, ready=2)])
+    late = graph_of([Op("gemm", 3, ready=1)])
+    rows = rows_of(collect([replayed(early, "measured"), replayed(late)]))
+    assert [row[2:] for row in rows] == [("left over", 0, 5), ("gemm", 12, 15), ("gemm", 11, 14)]
+
+
 def test_an_overlap_goes_to_a_second_track() -> None:
     graph = graph_of([Op("a", 10), Op("b", 10, ready=5), Op("c", 10, ready=10), Op("inside", 0, ready=3)])
     tracks = {name: track for _, track, name, _, _ in rows_of(collect([replayed(graph)]))}
