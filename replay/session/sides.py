@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-
-import msgspec
-import orjson
 
 from parsers import ReadOptions, read, run_description
 from replay.core.errors import TraceError
@@ -19,13 +15,12 @@ from replay.program.groups import coordinates
 from replay.program.label import label
 from replay.program.types import Labels, Phase, Role
 from replay.recording import PipelineRecording
-from replay.report.breakdown import State, breakdown
+from replay.report.breakdown import breakdown
 from replay.report.diff.parts import of_rank
 from replay.report.diff.types import Execution, OpFacts, Side
-from replay.report.result import OpMean
 from replay.report.slices import Run
 from replay.runlog import RunLog
-from replay.session import log_run, recording_run
+from replay.session import log_run, recording_run, saved
 from replay.session.baseline import Baseline, replay_trace
 from replay.session.question import Facts, Question
 from replay.session.report import measured_part, throughput
@@ -34,14 +29,13 @@ from replay.session.types import Progress, no_progress
 from replay.simulate.engine import simulate
 
 _PASS = re.compile(r"(forward|backward\S*|weight) \d+(.*)")
-HEAD_BYTES = 4096  # a saved prediction names its schema first
 
 
 def load(path: Path, facts: Facts, run_label: str, progress: Progress = no_progress) -> Side:
     """The step in ``path``. Raises :class:`TraceError` where there is none."""
     progress(f"reading {path.name}")
-    if _is_prediction(path):
-        return _from_prediction(path)
+    if saved.is_saved(path):
+        return saved.load(path)
     recorded = read([path], ReadOptions(trace_processor=facts.trace_processor))
     if isinstance(recorded, PipelineRecording):
         return _from_recording(recorded, path, facts, run_label)
@@ -143,65 +137,3 @@ def _stages(graph: Graph, layout: Layout) -> dict[int, int]:
     if layout.pp == 1:
         return {}
     return {int(rank): coordinates(layout, int(rank))["pp"] for rank in set(graph.rank.tolist())}
-
-
-def _is_prediction(path: Path) -> bool:
-    if path.is_dir() or not path.name.endswith(".json"):
-        return False
-    with path.open("rb") as file:
-        head = file.read(HEAD_BYTES)
-    return b'"schema"' in head and b'"traceEvents"' not in head
-
-
-def _from_prediction(path: Path) -> Side:
-    """The predicted step of a saved result; its replayed (else measured) step where nothing was asked."""
-    document = _document(path)
-    for kind in ("predicted", "replayed", "measured"):
-        step_ms = document.get(f"{kind}_step_ms")
-        if isinstance(step_ms, (int, float)):
-            break
-    else:
-        raise TraceError(f"{path.name}: a result of replay without any step; give one that predicts or replays a step")
-    step_ns = round(step_ms * NS_PER_MS)
-    states = document.get("breakdown", {}).get(kind) or {}
-    layout = document.get("layout", {})
-    ops = msgspec.convert(document.get("ops", ()), tuple[OpMean, ...])
-    metrics = document.get("metrics", {}) if kind == "predicted" else {}
-    return Side(
-        source="prediction",
-        name=path.name,
-        step_ns=step_ns,
-        step_used=f"{kind} step",
-        interval_ns=_interval_ns(document) if kind == "predicted" else None,
-        parts_ns=_whole_ns(states, step_ns),
-        rank=states.get("rank"),
-        layout=layout.get("target") or layout.get("source") or {},
-        numbers={**metrics, "peak_gib": document.get("memory", {}).get("peak_gib")},
-        ops=ops,
-        warnings=tuple(document.get("warnings", ())),
-    )
-
-
-def _interval_ns(document: Mapping[str, Any]) -> tuple[int, int] | None:
-    bounds = document.get("predicted_interval_ms")
-    return (round(bounds[0] * NS_PER_MS), round(bounds[1] * NS_PER_MS)) if bounds else None
-
-
-def _document(path: Path) -> Mapping[str, Any]:
-    try:
-        document = orjson.loads(path.read_bytes())
-    except orjson.JSONDecodeError as error:
-        raise TraceError(f"{path.name}: {error}; save the prediction again with -o {path.name}") from None
-    if not isinstance(document, dict) or document.get("schema") != 1:
-        raise TraceError(f"{path.name}: not a result of schema 1; save the prediction again with this version")
-    return document
-
-
-def _whole_ns(states: Mapping[str, float | None], step_ns: int) -> dict[str, int]:
-    """Milliseconds by state as whole ns that sum to the step where they did so in ms: rounding goes to the largest."""
-    parts = {state.label: round((states.get(state.label) or 0.0) * NS_PER_MS) for state in State} if states else {}
-    rest = step_ns - sum(parts.values())
-    if parts and abs(rest) <= len(parts):
-        largest = max(parts, key=lambda key: parts[key])
-        parts[largest] += rest
-    return parts

@@ -46,10 +46,16 @@ def test_without_a_prediction_the_replayed_step_counts(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("keys", "words"),
-    [({"schema": 2}, "not a result of schema 1"), ({"measured_step_ms": None}, "without any step")],
+    [
+        ({"schema": 2}, "not a result of schema 1"),
+        ({"measured_step_ms": None}, "without any step"),
+        ({"predicted_step_ms": -1.0}, "without any step"),
+        ({"breakdown": "none"}, "breakdown"),
+        ({"predicted_interval_ms": [1]}, "predicted_interval_ms"),
+    ],
 )
 def test_what_is_no_result_says_so(tmp_path: Path, keys: dict[str, Any], words: str) -> None:
-    """Another schema, or no step at all."""
+    """Another schema, no step, or values of the wrong kind, by their field."""
     with pytest.raises(TraceError, match=words):
         load(saved(tmp_path, **keys), Facts(), "a")
 
