@@ -46,7 +46,8 @@ def open_ranges(trace: Trace, known: Mapping[int, RangeMeaning] | None = None) -
     """
     by_name = [read_range(name) for name in trace.names]
     telling = np.array([meaning != NOTHING for meaning in by_name], dtype=np.bool_)
-    events = np.flatnonzero(np.isin(trace.kind, RANGE_KINDS) & telling[trace.name])
+    lasting = trace.dur_ns > 0  # a range without length encloses nothing
+    events = np.flatnonzero(np.isin(trace.kind, RANGE_KINDS) & telling[trace.name] & lasting)
     lanes = trace.lane[events]
     return {int(lane): _sweep(trace, events[lanes == lane], by_name, known or {}) for lane in np.unique(lanes)}
 

@@ -35,6 +35,12 @@ def test_ranges_that_cross_close_by_themselves() -> None:
     assert role == [Role.EXPERTS, Role.EXPERTS]
 
 
+def test_a_range_without_length_encloses_nothing() -> None:
+    """Its end would come before its begin."""
+    lanes = open_ranges(trace_of([span("forward", HOST, 0, 10), span("experts", HOST, 5, 5)]))
+    assert lanes[HOST].at(np.array([5]))[0][FIELDS.index("role")] == Role.NONE
+
+
 def test_lanes_without_meaning_are_left_out() -> None:
     assert open_ranges(trace_of([span("ProfilerStep#1", HOST, 0, 10)])) == {}
 

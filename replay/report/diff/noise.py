@@ -54,7 +54,7 @@ def _by_group(values: Float64, group: Int64, usable: Bool, count: int) -> Float6
     rows = np.flatnonzero(usable)
     rows = rows[np.argsort(group[rows], kind="stable")]
     found, begins = np.unique(group[rows], return_index=True)
-    for number, part in zip(found.tolist(), np.split(values[rows], begins[1:]), strict=True):
+    for number, part in zip(found.tolist(), np.split(values[rows], begins)[1:], strict=True):
         if len(part) >= FEWEST:
             sigma[number] = NORMAL_MAD * float(np.median(np.abs(part - np.median(part))))
     return sigma

@@ -64,7 +64,7 @@ def _lanes(graph: Graph, rank: int) -> dict[int, Int64]:
     ops = np.flatnonzero(graph.rank == rank)
     ops = ops[np.lexsort((ops, graph.measured_start_ns[ops], graph.lane[ops]))]
     lanes, begins = np.unique(graph.lane[ops], return_index=True)
-    return {int(lane): part for lane, part in zip(lanes, np.split(ops, begins[1:]), strict=True)}
+    return {int(lane): part for lane, part in zip(lanes, np.split(ops, begins)[1:], strict=True)}
 
 
 def _match_lanes(

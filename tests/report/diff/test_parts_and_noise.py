@@ -52,6 +52,11 @@ def test_one_stall_among_repeats_is_no_noise() -> None:
     assert not find_noise(table([100] * 5, [100, 100, 1000, 100, 100])).noise.any()
 
 
+def test_steps_with_nothing_in_common_have_no_noise() -> None:
+    """No unit that both have."""
+    assert len(find_noise(table([], [])).noise) == 0
+
+
 def test_too_few_repeats_say_nothing() -> None:
     """Two calls have no spread, so no change of theirs is called noise."""
     found = find_noise(table([100, 100], [101, 99]))
