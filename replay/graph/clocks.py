@@ -16,7 +16,8 @@ from replay.core.units import NS_PER_S
 from replay.graph.collectives import Matched
 from replay.trace import CollectiveKind, Trace
 
-_UNBOUNDED_NS = 10 * NS_PER_S  # clocks that differ by more than this do not belong to one recording
+_NO_BOUND_NS = 1 << 60  # 36 years: clocks may count from boot on one node and from 1970 on another
+_LARGEST_ERROR_NS = 10 * NS_PER_S  # said of an offset that only one side bounds
 _SYMMETRIC = (
     CollectiveKind.ALL_REDUCE,
     CollectiveKind.ALL_GATHER,
@@ -62,8 +63,8 @@ def _pair_offset(trace: Trace, matched: Matched, a: int, b: int) -> tuple[int, i
     kind_a = trace.collectives.kind[trace.comm[matched.event[rows_a]]]
     kind_b = trace.collectives.kind[trace.comm[matched.event[rows_b]]]
     b_waits, a_waits = np.isin(kind_b, _WAITING), np.isin(kind_a, _WAITING)
-    low = (matched.start_ns[rows_a] - matched.end_ns[rows_b])[b_waits].max(initial=-_UNBOUNDED_NS)
-    high = (matched.end_ns[rows_a] - matched.start_ns[rows_b])[a_waits].min(initial=_UNBOUNDED_NS)
+    low = (matched.start_ns[rows_a] - matched.end_ns[rows_b])[b_waits].max(initial=-_NO_BOUND_NS)
+    high = (matched.end_ns[rows_a] - matched.start_ns[rows_b])[a_waits].min(initial=_NO_BOUND_NS)
     if not (a_waits.any() or b_waits.any()):
         return None
     low, high = min(int(low), int(high)), max(int(low), int(high))
@@ -71,8 +72,8 @@ def _pair_offset(trace: Trace, matched: Matched, a: int, b: int) -> tuple[int, i
     if len(ends) and len(ends) < 3 and low <= 0 <= high:
         return 0, int(np.abs(ends).max())
     if len(ends) < 3:
-        middle = (low + high) // 2 if max(-low, high) < _UNBOUNDED_NS else (low if low > 0 else high)
-        return (0 if low <= 0 <= high else middle), (min(high, _UNBOUNDED_NS) - low) // 2
+        middle = (low + high) // 2 if max(-low, high) < _NO_BOUND_NS else (low if low > 0 else high)
+        return (0 if low <= 0 <= high else middle), min((high - low) // 2, _LARGEST_ERROR_NS)
     estimate = int(np.median(ends))
     spread = int(np.median(np.abs(ends - estimate)))
     if low <= 0 <= high and abs(estimate) <= spread:

@@ -62,8 +62,9 @@ def test_a_removed_collective_saves_no_more_than_its_exposed_time(tmp_path: Path
     assert simulate(graph.with_durations(free)).step_ns == 500_000  # the host's own step
 
 
-def test_clocks_of_ranks_are_aligned_by_the_ends_of_collectives(tmp_path: Path) -> None:
-    """Rank 1's clock is 1000 µs ahead; three all-reduces that end together say so."""
+@pytest.mark.parametrize("ahead_us", [1000, 3_600_000_000])
+def test_clocks_of_ranks_are_aligned_by_the_ends_of_collectives(tmp_path: Path, ahead_us: int) -> None:
+    """Rank 1's clock is 1000 µs ahead, or an hour: three all-reduces that end together say so."""
 
     def steps(shift: float, *arrivals: float) -> list[dict[str, Any]]:
         events = [step(900)]
@@ -71,8 +72,8 @@ def test_clocks_of_ranks_are_aligned_by_the_ends_of_collectives(tmp_path: Path) 
             events += all_reduce(arrival, end - arrival, i + 1)
         return [{**event, "ts": event["ts"] + shift} for event in events]
 
-    graph = graph_of(tmp_path, steps(0, 100, 310, 580), steps(1000, 150, 300, 590))
-    assert graph.health.clock_offset_ns == {0: (0, 0), 1: (-1_000_000, 0)}
+    graph = graph_of(tmp_path, steps(0, 100, 310, 580), steps(ahead_us, 150, 300, 590))
+    assert graph.health.clock_offset_ns == {0: (0, 0), 1: (-1000 * ahead_us, 0)}
     assert graph.measured_step_ns == 900_000
 
 
