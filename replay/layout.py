@@ -106,6 +106,8 @@ class Layout:
             new["microbatches"] = new["gbs"] // per_microbatch
         if "schedule" not in sizes and new["schedule"] in ("1f1b", "interleaved"):
             new["schedule"] = "interleaved" if new["vpp"] > 1 else "1f1b"
+        if sizes.get("schedule") == "interleaved" and new["vpp"] == 1:
+            raise LayoutError("schedule interleaved has at least two chunks a rank, but vpp is 1; give --vpp")
         if "group_size" not in sizes and "pp" in sizes and self.group_size == self.pp:
             new["group_size"] = new["pp"]
         return replace(self, **{name: new[name] for name in known})
