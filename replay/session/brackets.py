@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from replay.core.columns import Float64, Int64
@@ -13,6 +15,7 @@ from replay.session.interval import GRADE_WIDTH, Part, bracket
 from replay.simulate.engine import plan, simulate
 
 HALVINGS = 8  # of the way to the end of a bracket
+FOLLOWINGS = 5  # rounds in which the lateness of unseen ranks follows the step
 
 
 def retiming_part(target: Graph, retiming: Retiming, origin: Int64) -> Part:
@@ -52,6 +55,26 @@ def transfer_part(source: Graph, target: Graph, origin: Int64, ratio: float) -> 
         ratio,
         (min(ratios), max(ratios)),
         "transfers not seen from all of their ranks, as far as the measured step allows",
+    )
+
+
+def lateness_part(target: Graph, source_step_ns: int, ratio: float) -> Part:
+    """Ranks outside of the input as late as they were, or faster and slower with those inside.
+
+    The prediction keeps what was waited for unseen members. Were they like the ranks given, their lateness would follow
+    the step: ratio' = step(lateness x ratio') / source step, found by iteration (each round's change is a part of the
+    one before, because lateness is a part of the step).
+    """
+    edges = target.edges
+    late = (target.kind[edges.source] == OpKind.ARRIVAL) & (target.kind[edges.target] == OpKind.TRANSFER)
+    late &= (target.comm[edges.source] == target.comm[edges.target]) & (edges.lag_ns > 0)
+    following = ratio
+    for _ in range(FOLLOWINGS if late.any() else 0):
+        lag = np.where(late, np.rint(edges.lag_ns * following).astype(np.int64), edges.lag_ns)
+        moved = replace(target, edges=replace(edges, lag_ns=lag))
+        following = simulate(moved, residuals=True, plan=plan(moved)).step_ns / source_step_ns
+    return bracket(
+        ratio, (ratio, following), "ranks not in the input as late as they were, or changing with the others"
     )
 
 

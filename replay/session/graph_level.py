@@ -9,6 +9,7 @@ from replay.core.units import ns_to_ms
 from replay.graph.types import Graph
 from replay.report.result import ChangeRow
 from replay.session.baseline import Baseline
+from replay.session.brackets import lateness_part
 from replay.session.prediction import Prediction
 from replay.session.question import Question
 from replay.simulate.engine import simulate
@@ -28,10 +29,12 @@ def predict(baseline: Baseline, question: Question) -> Prediction:
     """The measured graph, edited and executed again in the same order."""
     edited = edit(baseline.graph, question)
     timeline = simulate(edited, residuals=True, plan=baseline.plan)
+    ratio = timeline.step_ns / baseline.faithful.step_ns
     return Prediction(
         graph=edited,
         timeline=timeline,
-        ratio=timeline.step_ns / baseline.faithful.step_ns,
+        ratio=ratio,
+        parts=(lateness_part(edited, baseline.faithful.step_ns, ratio),),
         changes=changes(baseline.graph, edited, " ".join(question.options())),
     )
 

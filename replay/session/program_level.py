@@ -22,7 +22,7 @@ from replay.report.chunk_costs import chunk_costs
 from replay.report.result import ChangeRow, Topic
 from replay.session import gate, graph_level
 from replay.session.baseline import Baseline
-from replay.session.brackets import retiming_part, transfer_part
+from replay.session.brackets import lateness_part, retiming_part, transfer_part
 from replay.session.interval import bias
 from replay.session.prediction import Lift, Prediction
 from replay.session.question import Facts, Question
@@ -169,6 +169,7 @@ def _completed(asked: Asked, prediction: Prediction, origin: Int64) -> Predictio
     parts = [
         retiming_part(prediction.graph, asked.retiming, origin),
         transfer_part(graph, prediction.graph, origin, prediction.ratio),
+        lateness_part(prediction.graph, round(prediction.timeline.step_ns / prediction.ratio), prediction.ratio),
     ]
     if prediction.lift:
         parts.append(bias(prediction.lift.error_pct, "lift"))

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from replay.core.evidence import Grade
-from replay.graph.types import Graph, OpKind
+from replay.graph.types import Graph, OpKind, Rule
 from replay.program.retiming import Retiming
-from replay.session.brackets import retiming_part, transfer_part
+from replay.session.brackets import lateness_part, retiming_part, transfer_part
 from replay.trace import CollectiveKind
 from tests.synthetic import Comm, Op, graph_of
 
@@ -58,3 +58,26 @@ def test_a_bracket_end_that_contradicts_the_measurement_is_approached_only() -> 
     target = graph_of([Op("all_reduce", 100)])
     part = transfer_part(source, target, np.array([1]), 0.1)
     assert part.high == pytest.approx(140 / 1040 / 0.1 - 1)
+
+
+def waiting_for_an_unseen_rank(compute: int) -> Graph:
+    """Compute, then 300 ns of waiting for a rank outside of the input, then a transfer of 100 ns."""
+    ops = [
+        Op("gemm", compute),
+        Op("all_reduce", 0, [0], kind=OpKind.ARRIVAL, comm=0),
+        Op("all_reduce", 100, [(1, 300)], kind=OpKind.TRANSFER, comm=0, rule=Rule.COLLECTIVE),
+    ]
+    return graph_of(ops, comms=[Comm(CollectiveKind.ALL_REDUCE)])
+
+
+def test_unseen_ranks_may_change_as_the_others_do() -> None:
+    """600 -> 100 ns of compute: 500 of 1000 with the peer as late; r = (200 + 300 r) / 1000 with it as fast: 2 / 7."""
+    part = lateness_part(waiting_for_an_unseen_rank(100), 1000, 0.5)
+    assert part.low == pytest.approx(1 - 2 / 7 / 0.5, abs=0.005)
+    assert part.high == 0.0
+
+
+def test_unseen_ranks_as_late_as_measured_have_no_width() -> None:
+    """Changing nothing changes nothing."""
+    part = lateness_part(waiting_for_an_unseen_rank(600), 1000, 1.0)
+    assert (part.low, part.high) == (0.0, 0.0)
