@@ -16,6 +16,7 @@ from replay.core.columns import Int64
 from replay.core.units import NS_PER_US
 
 _SILENCE_NS = 20 * NS_PER_US  # gaps between operators of one busy thread are shorter
+_FOR_EVER_NS = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,39 +47,47 @@ class Activity:
 
 def find_handovers(threads: tuple[Activity, ...]) -> tuple[Handover, ...]:
     """All hand-overs among the threads of one rank, ordered by the time of release."""
-    gaps = {thread.lane: thread.gaps() for thread in threads}
+    gaps = [thread.gaps() for thread in threads]
+    silences = _Silences.of(threads, gaps)
     found = [
         handover
-        for waiter in threads
-        for begin, end in zip(*gaps[waiter.lane], strict=True)
-        if (handover := _released_by(waiter, int(begin), int(end), threads, gaps)) is not None
+        for waiter, own in zip(threads, gaps, strict=True)
+        for begin, end in zip(*(bound.tolist() for bound in own), strict=True)
+        if (handover := silences.releasing(waiter.lane, begin, end)) is not None
     ]
     return tuple(sorted(found, key=lambda h: (h.released_ns, h.until_ns, h.waiter)))
 
 
-def _released_by(
-    waiter: Activity, begin: int, end: int, threads: tuple[Activity, ...], gaps: dict[int, tuple[Int64, Int64]]
-) -> Handover | None:
-    best: Handover | None = None
-    for other in threads:
-        if other.lane == waiter.lane:
-            continue
-        released = _last_before(other, gaps[other.lane], begin, end)
-        if released is not None and (best is None or released > best.released_ns):
-            best = Handover(waiter.lane, begin, end, other.lane, released)
-    return best
+@dataclass(frozen=True, slots=True)
+class _Silences:
+    """When threads fell silent and for how long, by time; of those at one time, the first thread comes last."""
 
+    begin_ns: Int64
+    length_ns: Int64
+    lane: Int64
 
-def _last_before(other: Activity, other_gaps: tuple[Int64, Int64], begin: int, end: int) -> int | None:
-    """When ``other`` fell silent inside [begin, end] for longer than the wake-up took; None when it did not."""
-    at = int(np.searchsorted(other.boundary_ns, end, side="right")) - 1
-    if at < 0:
-        return None
-    released = int(other.boundary_ns[at])
-    if released < begin or at == 0:  # its first boundary is the step's begin, not something it did
-        return None
-    gap_begin, gap_end = other_gaps
-    j = int(np.searchsorted(gap_begin, released))
-    if j < len(gap_begin) and gap_begin[j] == released:
-        return released if gap_end[j] - released > 2 * (end - released) else None
-    return released if at == len(other.boundary_ns) - 1 else None
+    @classmethod
+    def of(cls, threads: tuple[Activity, ...], gaps: list[tuple[Int64, Int64]]) -> _Silences:
+        """Of all threads; the step's begin is nothing that a thread did, and after its last event it stays silent."""
+        begins, lengths, places = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+        for place, (thread, (begin, end)) in enumerate(zip(threads, gaps, strict=True)):
+            later = begin > thread.boundary_ns[0]
+            last = thread.boundary_ns[1:][-1:]
+            begins += [begin[later], last]
+            lengths += [(end - begin)[later], np.full(len(last), _FOR_EVER_NS)]
+            places.append(np.full(int(later.sum()) + len(last), place, np.int64))
+        begin_ns, of_silence = np.concatenate(begins), np.concatenate(places)
+        order = np.lexsort((-of_silence, begin_ns))
+        lanes = np.array([thread.lane for thread in threads], np.int64)
+        return cls(begin_ns[order], np.concatenate(lengths)[order], lanes[of_silence[order]])
+
+    def releasing(self, waiter: int, begin: int, end: int) -> Handover | None:
+        """The newest silence that began in [begin, end] and lasted for longer than the waking up took."""
+        first, stop = np.searchsorted(self.begin_ns, (begin, end + 1)).tolist()
+        inside = slice(first, stop)
+        lasts = 2 * (end - self.begin_ns[inside]) < self.length_ns[inside]
+        fit = np.flatnonzero(lasts & (self.lane[inside] != waiter))
+        if not len(fit):
+            return None
+        newest = first + int(fit[-1])
+        return Handover(waiter, begin, end, int(self.lane[newest]), int(self.begin_ns[newest]))
