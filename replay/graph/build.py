@@ -8,7 +8,7 @@ import numpy as np
 
 from replay.core.columns import Int64
 from replay.core.errors import RefusedError
-from replay.core.units import ns_to_ms, percent
+from replay.core.units import NS_PER_US, ns_to_ms, percent
 from replay.graph import clocks, collectives
 from replay.graph.calls import SYNCS, CallKind
 from replay.graph.contradictions import break_cycles, drop_contradictions
@@ -20,6 +20,7 @@ from replay.graph.number import Numbered, RankParts, number, rank_parts
 from replay.graph.occupancy import occupancy
 from replay.graph.selection import Launches, join_launches, select, spans_ns
 from replay.graph.step import Steps, choose, find_steps
+from replay.graph.syncs import CLOCK_TOLERANCE_NS
 from replay.graph.types import Edges, Graph, GraphHealth, Rule
 from replay.graph.waits import CallCosts, call_costs
 from replay.trace import Trace
@@ -66,7 +67,7 @@ def build(trace: Trace, options: BuildOptions = BuildOptions()) -> Graph:
         blocked_share=_blocked_share(trace, launches, costs, parts, ops.end_ns),
         launch_latency_ns=_typical_lag(edges, Rule.LAUNCH),
         unrecorded_ns=unrecorded,
-        warnings=_warnings(steps, parts, unrecorded, ops.end_ns),
+        warnings=(*_warnings(steps, parts, unrecorded, ops.end_ns), *_before_launch(trace, launches, parts)),
     )
     return _graph(trace, ops, edges, health)
 
@@ -168,3 +169,19 @@ def _warnings(steps: Steps, parts: tuple[RankParts, ...], unrecorded: int, step_
             "CUDA graphs without a recorded node (the profiler dropped nodes); it is kept as the graphs' own time"
         )
     return tuple(warnings)
+
+
+def _before_launch(trace: Trace, launches: Launches, parts: tuple[RankParts, ...]) -> tuple[str, ...]:
+    """A warning where device work starts before the call that launches it by more than clocks of one file differ."""
+    device = np.concatenate([part.step.device for part in parts])
+    device = device[launches.call[device] >= 0]
+    ahead = trace.start_ns[launches.call[device]] - trace.start_ns[device]
+    early = int((ahead > CLOCK_TOLERANCE_NS).sum())
+    if not early:
+        return ()
+    warning = (
+        f"{early} of {len(device)} launched device ops of the step start before their launch call, by up to "
+        f"{int(ahead.max()) / NS_PER_US:.1f} us: the clocks of host and device do not agree, and the replay, which "
+        "launches first, is late by as much where the host leads"
+    )
+    return (warning,)

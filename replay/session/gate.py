@@ -32,12 +32,16 @@ def require(what: str, error_pct: float, differing: str, *, force: bool) -> bool
 
 
 def most_differing(graph: Graph, timeline: Timeline) -> str:
-    """The ops, one per name, before which most time passed that no dependency explains."""
+    """The ops, one per name, most of whose start is not explained.
+
+    Too early: the time that passed before them is that of no dependency (their residual). Too late: they were measured
+    before a dependency allows (a negative residual: clocks that differ, or an edge that is wrong).
+    """
     known = graph.measured_start_ns >= 0
     unexplained = np.where(known, graph.residual_ns, 0)
     lines: dict[str, str] = {}
-    for op in np.argsort(-unexplained, kind="stable"):
-        if unexplained[op] <= 0 or len(lines) == NAMED_OPS:
+    for op in np.argsort(-np.abs(unexplained), kind="stable"):
+        if unexplained[op] == 0 or len(lines) == NAMED_OPS:
             break
         off = ns_to_ms(timeline.start_ns[op] - graph.measured_start_ns[op])
         where = short(graph.describe(int(op)))

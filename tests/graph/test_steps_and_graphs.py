@@ -167,3 +167,10 @@ def test_a_lag_is_learned_where_its_edge_was_the_last() -> None:
     """Edges 0 → 1 (10 µs) and 1 → 2 (10 µs) were alone: their lag is 10 µs."""
     edges = EdgeList.of(Rule.STREAM_ORDER, [0, 1], [1, 2])
     assert learn_lag(edges, MEASURED, np.array([True, True])) == 10_000
+
+
+def test_work_that_starts_before_its_launch_is_said(tmp_path: Path) -> None:
+    """One of two kernels starts 30 µs before its call; 5 µs would be the clocks' usual difference."""
+    graph = graph_of(tmp_path, [step(300), *launch("a", 50, 20, 10, 1), *launch("b", 100, 95, 10, 2)])
+    (warning,) = graph.health.warnings
+    assert warning.startswith("1 of 2 launched device ops of the step start before their launch call, by up to 30.0 us")
