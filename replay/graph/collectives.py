@@ -103,13 +103,20 @@ def envelope(trace: Trace, ordinal: Int64) -> dict[tuple[Hashable, ...], int]:
 
 
 def transfer_class(trace: Trace, event: int, ordinal: Int64) -> tuple[Hashable, ...]:
-    """Events that move the same bytes the same way; without bytes, name and ordinal in the step stand in for them."""
+    """Events that move the same bytes the same way; without bytes, name and ordinal in the step stand in for them.
+
+    Groups of one description and size (the pipelines of all data-parallel ranks) count as one: a member that waited
+    every time for a peer outside of the input shows its transfer in its siblings.
+    """
     row = int(trace.comm[event])
     c = trace.collectives
-    nbytes = int(c.nbytes[row])
+    nbytes, code = int(c.nbytes[row]), int(c.group[row])
+    group = trace.groups[code] if code >= 0 else None
+    described = group is not None and group.description not in ("", "undefined")
+    family: Hashable = (group.description, len(group.ranks) or group.size) if group and described else code
     if nbytes >= 0:
-        return (int(c.group[row]), int(c.kind[row]), nbytes)
-    return (int(c.group[row]), int(c.kind[row]), trace.name_of(event), int(ordinal[event]))
+        return (family, int(c.kind[row]), nbytes)
+    return (family, int(c.kind[row]), trace.name_of(event), int(ordinal[event]))
 
 
 @dataclass(frozen=True, slots=True)

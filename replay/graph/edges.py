@@ -11,7 +11,7 @@ from replay.graph.calls import CallKind
 from replay.graph.collectives import Split
 from replay.graph.edge_list import EdgeList
 from replay.graph.events import stream_waits
-from replay.graph.lags import learn_lag
+from replay.graph.lags import learn_lag, released_ns
 from replay.graph.launches import launch_edges
 from replay.graph.number import Numbered, RankParts
 from replay.graph.selection import Launches
@@ -46,9 +46,10 @@ def learn_lags(edges: EdgeList, ops: Numbered) -> EdgeList:
 
     Host order, launches, device-graph gaps, overlaps and collectives keep the lags they came with.
     """
+    enters = ops.kind[edges.target] == OpKind.ARRIVAL
     classes = [
         (edges.rule == Rule.STREAM_ORDER) & (edges.lag_ns >= 0),
-        edges.rule == Rule.EVENT,
+        (edges.rule == Rule.EVENT) & ~enters,
         edges.rule == Rule.HOST_SYNC,
         edges.rule == Rule.QUEUE,
     ]
@@ -56,7 +57,27 @@ def learn_lags(edges: EdgeList, ops: Numbered) -> EdgeList:
         for members in classes:
             cleared = edges.with_lag(members, 0)
             edges = edges.with_lag(members, learn_lag(cleared, ops.measured, members))
-    return edges
+    entry = (edges.rule == Rule.EVENT) & enters
+    return edges.with_lag(entry, _entry_cost(edges.with_lag(entry, 0), ops))
+
+
+def _entry_cost(edges: EdgeList, ops: Numbered) -> int:
+    """Cost of entering a collective (R5): median time from the release of its last member to that member's arrival.
+
+    The transfer begins with the last arrival, so what its stragglers of the moment add counts, not what a typical
+    member needs; collectives whose last arrival came earlier than its release say nothing.
+    """
+    arrival = np.flatnonzero(ops.kind == OpKind.ARRIVAL)
+    release = np.full(len(ops), np.iinfo(np.int64).min)
+    np.maximum.at(release, edges.target, released_ns(edges, ops.measured))
+    match = ops.comms.match[ops.comm[arrival]]
+    keys, member_of = np.unique(match, return_inverse=True)
+    released, arrived = np.full(len(keys), np.iinfo(np.int64).min), np.full(len(keys), np.iinfo(np.int64).min)
+    np.maximum.at(released, member_of, release[arrival])
+    np.maximum.at(arrived, member_of, ops.measured.start_ns[arrival])
+    delay = (arrived - released)[released >= 0]
+    delay = delay[delay >= 0]
+    return int(np.median(delay)) if len(delay) else 0
 
 
 def add_leads(edges: EdgeList, ops: Numbered, leads: dict[int, int]) -> EdgeList:

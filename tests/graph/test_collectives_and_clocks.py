@@ -166,3 +166,23 @@ def test_silence_inside_a_collective_is_not_a_hand_over(tmp_path: Path) -> None:
     events = [step(300), {**gloo, "tid": 11, "ts": 20, "dur": 170}, {**gloo, "tid": 12, "ts": 30, "dur": 220}]
     graph = graph_of(tmp_path, events, world=2)
     assert simulate(graph).step_ns == 300_000
+
+
+def test_entering_a_collective_costs_what_its_last_member_takes(tmp_path: Path) -> None:
+    """Members are free at 100; the last arrives 10, 30 and 40 µs later: a collective is entered in 30 µs."""
+
+    def steps(*delays: float) -> list[dict[str, Any]]:
+        events = [step(1000)]
+        for i, delay in enumerate(delays):
+            begin = 300 * i
+            events += launch("k", begin, begin + 7, 93, 3 * i + 1)
+            events += [call("cudaStreamWaitEvent", begin + 30, 1, 3 * i + 2)]
+            events += all_reduce(begin + 100 + delay, 180 - delay, 3 * i + 3)
+        for event in events:  # launches come long before the work
+            if event.get("args", {}).get("correlation", 1) % 3 == 0 and event["cat"] == "cuda_runtime":
+                event["ts"] = 300 * (event["args"]["correlation"] // 3 - 1) + 40
+        return events
+
+    graph = graph_of(tmp_path, steps(10, 5, 5), steps(5, 30, 40))
+    into_arrivals = (graph.edges.rule == Rule.EVENT) & (graph.kind[graph.edges.target] == OpKind.ARRIVAL)
+    assert set(graph.edges.lag_ns[into_arrivals]) == {30_000}
