@@ -2,8 +2,8 @@
 
 Match: by (group, recorded sequence) where the trace has one, else by (group, kind) in order of start; members that one
 rank lacks stay alone. With all members seen, transfer = end - latest start. With some, transfer is the lower envelope
-of durations of the same (group, kind, bytes) over the whole trace; what a member spent above it is its peers' lateness,
-kept as a lag after its own arrival (inferred), which synthesis drops.
+of durations of the same (kind, bytes) in this group and its siblings over the whole trace; what a member spent above it
+is its peers' lateness, kept as a lag after its own arrival (inferred), which synthesis drops.
 """
 
 from __future__ import annotations
