@@ -157,7 +157,7 @@ def test_inspect_has_the_keys_of_run_and_the_model(shared_data: Path) -> None:
     inspected = document("inspect", shared_data / DEEPSEEK)
     ran = document("run", shared_data / DEEPSEEK)
     prediction = {*NULLABLE, "evidence_share", "sensitivity", "metrics", "memory", "changes", "interval_basis",
-                  "question", "pass_order", "stragglers", "profiled_step_ms", "forced"}  # fmt: skip
+                  "question", "pass_order", "stragglers", "profiled_step_ms", "forced", "ops"}  # fmt: skip
     assert set(ran) - prediction <= set(inspected)
     assert {"model", "iterations_logged", "top_ops", "questions", "nothing_to_replay"} <= set(inspected)
 
