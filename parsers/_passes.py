@@ -19,6 +19,7 @@ from replay.recording import PassKind, PipelineRecording
 from replay.trace import Health
 
 _NOT_JSON = re.compile(rb"-?\b(?:NaN|Infinity)\b")
+_LIMIT_NS = 1 << 62  # 146 years: differences of two such times still fit 64 bits
 COMPUTE = (PassKind.FORWARD, PassKind.BACKWARD)
 
 
@@ -55,6 +56,9 @@ class Intake:
         """
         if not (isfinite(start_ns) and isfinite(end_ns)):
             self.dropped["passes whose times are not finite"] += 1
+            return None
+        if max(abs(start_ns), abs(end_ns)) >= _LIMIT_NS:
+            self.dropped["passes whose times are centuries away"] += 1
             return None
         duration = round(end_ns) - round(start_ns)
         if duration < -resolution_ns:
@@ -134,7 +138,11 @@ def recording(rows: Iterable[PassRow], source: Source, health: Health) -> Pipeli
     ordered = sorted(rows, key=lambda row: (row.step, row.dp_rank, row.stage, row.start_ns, row.order))
 
     def ints(position: int, dtype: type[np.signedinteger]) -> np.ndarray:
-        return np.fromiter((row[position] for row in ordered), dtype, len(ordered))
+        try:
+            return np.fromiter((row[position] for row in ordered), dtype, len(ordered))
+        except OverflowError as error:
+            column, where = PassRow._fields[position], ", ".join(source.files)
+            raise TraceError(f"{where}: a {column} is too large to be one; the file is damaged") from error
 
     return PipelineRecording(
         step=ints(0, np.int64),

@@ -206,6 +206,7 @@ class TestPrimus:
         ("spoil", "reason"),
         [
             ({"fwd_end": [10.0, float("nan")]}, "passes whose times are not finite"),
+            ({"fwd_end": [10.0, 1e25]}, "passes whose times are centuries away"),
             ({"bwd_end": [30.0, 25.0]}, "passes that end before they start"),
             ({"bwd_start": [20.0]}, "starts without an end, or ends without a start"),
             ({"bwd_start": [], "bwd_end": []}, "iterations with passes missing"),
@@ -343,6 +344,7 @@ class TestStragglerAnalysis:
         [
             ("duration", -0.1, "passes that end before they start"),
             ("start_ts", float("nan"), "passes whose times are not finite"),
+            ("duration", 1e12, "passes whose times are centuries away"),
         ],
     )
     def test_times_that_are_none_are_counted(self, tmp_path: Path, column: str, value: float, reason: str) -> None:
