@@ -18,6 +18,7 @@ from replay.core.columns import Bool, Int64
 from replay.trace import CollectiveKind, Trace
 
 _PAIRWISE = (CollectiveKind.SEND, CollectiveKind.RECV)
+_COUNTED = ("p2p", "order")  # keys that end in a count
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,7 @@ class Matched:
 
     event: Int64
     match: Int64  # rows of equal value are one collective
+    family: Int64  # rows of equal value were matched by their order among each other
     start_ns: Int64
     end_ns: Int64
 
@@ -56,10 +58,15 @@ def match(trace: Trace, events: Int64, offset_ns: dict[int, int]) -> Matched:
     events = events[np.lexsort((trace.start_ns[events], trace.rank[events]))]
     counter: dict[Hashable, int] = {}
     ids: dict[tuple[Hashable, ...], int] = {}
-    keys = [ids.setdefault(match_key(trace, int(event), counter), len(ids)) for event in events]
+    families: dict[tuple[Hashable, ...], int] = {}
+    keys = [match_key(trace, int(event), counter) for event in events]
+    matches = [ids.setdefault(key, len(ids)) for key in keys]
+    counted = [key[:-1] if key[0] in _COUNTED else key for key in keys]
+    family = [families.setdefault(key, len(families)) for key in counted]
     offset = np.array([offset_ns.get(int(rank), 0) for rank in trace.rank[events]], np.int64)
     start = trace.start_ns[events] + offset
-    return Matched(events, np.array(keys, np.int64), start, start + trace.dur_ns[events])
+    end = start + trace.dur_ns[events]
+    return Matched(events, np.array(matches, np.int64), np.array(family, np.int64), start, end)
 
 
 def group_size(trace: Trace, event: int) -> int:
