@@ -67,7 +67,11 @@ def build(trace: Trace, options: BuildOptions = BuildOptions()) -> Graph:
         blocked_share=_blocked_share(trace, launches, costs, parts, ops.end_ns),
         launch_latency_ns=_typical_lag(edges, Rule.LAUNCH),
         unrecorded_ns=unrecorded,
-        warnings=(*_warnings(steps, parts, unrecorded, ops.end_ns), *_before_launch(trace, launches, parts)),
+        warnings=(
+            *_warnings(steps, parts, unrecorded, ops.end_ns),
+            *_before_launch(trace, launches, parts),
+            *_lost(collectives.lost_members(trace, matched)),
+        ),
     )
     return _graph(trace, ops, edges, health)
 
@@ -183,5 +187,16 @@ def _before_launch(trace: Trace, launches: Launches, parts: tuple[RankParts, ...
         f"{early} of {len(device)} launched device ops of the step start before their launch call, by up to "
         f"{int(ahead.max()) / NS_PER_US:.1f} us: the clocks of host and device do not agree, and the replay, which "
         "launches first, is late by as much where the host leads"
+    )
+    return (warning,)
+
+
+def _lost(members: int) -> tuple[str, ...]:
+    """A warning where ranks of one group show different numbers of its collectives."""
+    if not members:
+        return ()
+    warning = (
+        f"{members} members of collectives of the step are missing on some of their ranks (lost by the profiler, or "
+        "outside of its window); without recorded sequence numbers the later ones are matched with the wrong partners"
     )
     return (warning,)

@@ -69,6 +69,16 @@ def match(trace: Trace, events: Int64, offset_ns: dict[int, int]) -> Matched:
     return Matched(events, np.array(matches, np.int64), np.array(family, np.int64), start, end)
 
 
+def lost_members(trace: Trace, matched: Matched) -> int:
+    """Members missing from families that ranks of the input share by a known group: each should have as many."""
+    named = trace.collectives.group[trace.comm[matched.event]] >= 0
+    columns = np.stack([matched.family[named], trace.rank[matched.event[named]]], axis=1)
+    shares, count = np.unique(columns, axis=0, return_counts=True)
+    most = np.zeros(int(matched.family.max(initial=-1)) + 1, np.int64)
+    np.maximum.at(most, shares[:, 0], count)
+    return int((most[shares[:, 0]] - count).sum())
+
+
 def group_size(trace: Trace, event: int) -> int:
     """Members the collective has: its group's, two for a send or receive, else the world's; -1 unknown."""
     row = int(trace.comm[event])
