@@ -91,8 +91,9 @@ def _columns(file: SourceFile) -> dict[str, Any]:
             f"{file.name}: reading parquet needs pyarrow; install the extra with: pip install 'trace-replay[parquet]'"
         ) from error
     try:
-        table = parquet.read_table(io.BytesIO(file.read()))
-    except (pa.ArrowInvalid, OSError) as error:
+        # one thread: where one of several meets damage, the others go on decoding a buffer that is gone, and crash
+        table = parquet.ParquetFile(io.BytesIO(file.read()), pre_buffer=False).read(use_threads=False)
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise TraceError(f"{file.name}: not a readable parquet file ({error}); copy it again") from error
     missing = [name for name in COLUMNS if name not in table.column_names]
     if missing:
@@ -114,9 +115,10 @@ def _resolution_ns(columns: dict[str, Any]) -> int:
 
 def _rows(columns: dict[str, Any], resolution_ns: int, intake: Intake) -> list[PassRow]:
     names = columns["optype"]
-    start_s = columns["start_ts"].astype(np.float64)
-    end_s = start_s + columns["duration"].astype(np.float64)
-    whole = {name: columns[name].astype(np.int64) for name in ("dp_rank", "stage", "step", "seq_id", "mc", "mb_id")}
+    with np.errstate(invalid="ignore", over="ignore"):  # numbers that are none are counted by Intake.span
+        start_s = columns["start_ts"].astype(np.float64)
+        end_s = start_s + columns["duration"].astype(np.float64)
+        whole = {name: columns[name].astype(np.int64) for name in ("dp_rank", "stage", "step", "seq_id", "mc", "mb_id")}
     rows = []
     for i, name in enumerate(names):
         times = intake.span(start_s[i] * NS_PER_S, end_s[i] * NS_PER_S, resolution_ns)
