@@ -12,10 +12,11 @@ from replay.core.columns import Bool, Int32
 from replay.core.units import percent
 from replay.trace import EventKind, Health
 
-# CUDA's and HIP's calls that put work on a stream, one kernel, copy or set each; graph launches put many.
+# CUDA's and HIP's calls that put work on a stream, one kernel, copy or set each (graph launches put many), and what
+# other runtimes call like them (musaLaunchKernel, …).
 _LAUNCH = re.compile(
     r"(?:cuda|cu|hip)(?:Ext)?(?:Module)?Launch(?:Kernel|Cooperative|Graph)|(?:cuda|hip)GraphLaunch|"
-    r"(?:cuda|hip)Mem(?:cpy|set)\w*Async|hipMemcpyWithStream|musaLaunchKernel",
+    r"(?:cuda|hip)Mem(?:cpy|set)\w*Async|hipMemcpyWithStream|[a-z]+LaunchKernel",
 )
 _SHOWN = 3
 _SHOWN_CHARS = 60

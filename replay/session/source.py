@@ -40,10 +40,11 @@ def find_source(trace: Trace, facts: Facts, described: RunDescription) -> Source
     be assumed. Raises :class:`LayoutError` where they contradict the world size.
     """
     given = dict(facts.layout) | ({} if facts.microbatches is None else {"microbatches": facts.microbatches})
+    recorded = _from_groups(trace)
     found = (
         (given, "given by --from or --microbatches"),
         (described.layout, f"stated in {described.file}"),
-        (_from_groups(trace), "size of the recorded process group"),
+        (recorded, "size of the recorded process group"),
         (dict.fromkeys(("tp", "cp", "pp", "vpp", "ep", "etp"), 1), ASSUMED),
     )
     sizes: dict[str, Any] = {}
@@ -52,6 +53,8 @@ def find_source(trace: Trace, facts: Facts, described: RunDescription) -> Source
         for key, value in values.items():
             if key not in sizes:
                 sizes[key], evidence[key] = value, how
+            elif values is recorded and sizes[key] != value:
+                evidence[key] += f", though the largest recorded group of that name has {value} ranks"
     _derive(trace, sizes, evidence, given)
     model = read_model(facts.model) if facts.model else described.model
     model = model if facts.layers is None else replace(model, layers=facts.layers)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from replay.trace import EventKind
 from tests.parsers.chrome import call, kernel, names, read, span, text
 
@@ -24,9 +26,10 @@ def test_overlapping_kernels_on_one_stream_are_both_kept(tmp_path: Path) -> None
     assert trace.dur_ns.tolist() == [10_000, 10_000]
 
 
-def test_launches_without_kernels_are_counted_with_the_share_covered(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["cudaLaunchKernel", "cuLaunchKernelEx", "musaLaunchKernel", "newLaunchKernel"])
+def test_launches_without_kernels_are_counted_with_the_share_covered(tmp_path: Path, name: str) -> None:
     """pytorch/pytorch#192021: the profiler drops kernels outside of its window."""
-    rows = [call("cudaLaunchKernel", 1000 + i, i) for i in range(1, 5)]
+    rows = [call(name, 1000 + i, i) for i in range(1, 5)]
     rows += [kernel("k", 1100 + i, i) for i in (1, 2, 3)]
     health = read(tmp_path, text(rows)).health
     assert health.launches_without_kernel == 1

@@ -44,6 +44,7 @@ def test_given_sizes_win_over_described_and_recorded_ones() -> None:
     found = source(trace(16, (Group("1", TP, (0, 1)),)), {"tp": 8}, described)
     assert (found.layout.tp, found.layout.pp, found.layout.dp) == (8, 2, 1)
     assert found.evidence["pp"] == "stated in run.json"
+    assert found.evidence["tp"].endswith("though the largest recorded group of that name has 2 ranks")
 
 
 def test_a_world_that_is_not_said_is_the_smallest_that_holds_the_sizes() -> None:
