@@ -32,7 +32,15 @@ def answer(trace: Trace, described: RunDescription, question: Question, facts: F
     runs = [Run("measured", baseline.graph, baseline.measured), Run("replayed", baseline.graph, baseline.replayed)]
     if prediction:
         runs.append(Run("predicted", prediction.graph, prediction.timeline))
-    return Answer(run_result(baseline, source, prediction, question, facts), tuple(runs))
+    result = run_result(baseline, source, prediction, question, facts)
+    if question.is_empty and abs(baseline.replay_error_pct) > gate.LIMIT_PCT:
+        result = replace(result, warnings=(*result.warnings, _not_reproduced(baseline)))
+    return Answer(result, tuple(runs))
+
+
+def _not_reproduced(baseline: Baseline) -> str:
+    differing = gate.most_differing(baseline.graph, baseline.replayed)
+    return f"the replay is off by more than {gate.LIMIT_PCT:g} %, so no question would be answered from it; {differing}"
 
 
 def _predict(baseline: Baseline, source: Source, question: Question, facts: Facts) -> Prediction:
