@@ -7,11 +7,12 @@ from collections import defaultdict
 import numpy as np
 
 from replay.core.columns import Int64
+from replay.core.units import NS_PER_US
 from replay.graph.calls import CallKind
 from replay.graph.collectives import Split
 from replay.graph.edge_list import EdgeList
 from replay.graph.events import stream_waits
-from replay.graph.lags import learn_lag, released_ns
+from replay.graph.lags import LONGEST_NS, learn_lag, released_ns
 from replay.graph.launches import launch_edges
 from replay.graph.number import Numbered, RankParts
 from replay.graph.selection import Launches
@@ -19,6 +20,8 @@ from replay.graph.streams import stream_order
 from replay.graph.types import OpKind, Rule
 from replay.graph.waits import CallCosts
 from replay.trace import Trace
+
+_LONGEST_GAP_NS = 100 * NS_PER_US  # between queued ops of one stream: devices need a few microseconds
 
 
 def collect(
@@ -48,15 +51,15 @@ def learn_lags(edges: EdgeList, ops: Numbered) -> EdgeList:
     """
     enters = ops.kind[edges.target] == OpKind.ARRIVAL
     classes = [
-        (edges.rule == Rule.STREAM_ORDER) & (edges.lag_ns >= 0),
-        (edges.rule == Rule.EVENT) & ~enters,
-        edges.rule == Rule.HOST_SYNC,
-        edges.rule == Rule.QUEUE,
+        ((edges.rule == Rule.STREAM_ORDER) & (edges.lag_ns >= 0), _LONGEST_GAP_NS),
+        ((edges.rule == Rule.EVENT) & ~enters, LONGEST_NS),
+        (edges.rule == Rule.HOST_SYNC, LONGEST_NS),
+        (edges.rule == Rule.QUEUE, LONGEST_NS),
     ]
     for _ in range(2):
-        for members in classes:
+        for members, longest in classes:
             cleared = edges.with_lag(members, 0)
-            edges = edges.with_lag(members, learn_lag(cleared, ops.measured, members))
+            edges = edges.with_lag(members, learn_lag(cleared, ops.measured, members, longest))
     entry = (edges.rule == Rule.EVENT) & enters
     return edges.with_lag(entry, _entry_cost(edges.with_lag(entry, 0), ops))
 
@@ -77,7 +80,7 @@ def _entry_cost(edges: EdgeList, ops: Numbered) -> int:
     np.maximum.at(arrived, member_of, ops.measured.start_ns[arrival])
     delay = (arrived - released)[released >= 0]
     delay = delay[delay >= 0]
-    return int(np.median(delay)) if len(delay) else 0
+    return min(int(np.median(delay)), LONGEST_NS) if len(delay) else 0
 
 
 def add_leads(edges: EdgeList, ops: Numbered, leads: dict[int, int]) -> EdgeList:

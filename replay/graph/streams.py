@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from replay.core.columns import Bool, Int64
+from replay.graph.calls import CallKind
 from replay.graph.device import DeviceOps
 from replay.graph.selection import Launches
 from replay.trace import Trace
@@ -26,5 +27,6 @@ def stream_order(trace: Trace, launches: Launches, ops: DeviceOps) -> tuple[Int6
     same = trace.lane[events[1:]] == trace.lane[events[:-1]]
     source, target = events[:-1][same], events[1:][same]
     gap = trace.start_ns[target] - trace.end_ns[source]
-    one_launch = (launches.call[source] >= 0) & (launches.call[source] == launches.call[target])
+    call = launches.call[source]
+    one_launch = (call >= 0) & (call == launches.call[target]) & (launches.call_kind[call] == CallKind.GRAPH_LAUNCH)
     return source, target, np.where((gap < 0) | one_launch, gap, 0), one_launch

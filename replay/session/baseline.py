@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from replay.graph.build import BuildOptions, build
+from replay.graph.selection import join_launches, spans_ns
 from replay.graph.step import find_steps
 from replay.graph.types import Graph
 from replay.report.accuracy import StartError, measured_timeline, replay_error_pct, residual_pct, start_error_p95
@@ -29,7 +28,7 @@ class Baseline:
     replay_error_pct: float
     start_error: StartError | None
     residual_pct: float
-    step_durations_ns: tuple[int, ...]  # start to start, of the steps in the trace
+    step_durations_ns: tuple[int, ...]  # R0 spans of the steps in the trace; empty for fewer than two
 
 
 def replay_trace(trace: Trace, facts: Facts) -> Baseline:
@@ -53,6 +52,5 @@ def replay_trace(trace: Trace, facts: Facts) -> Baseline:
 
 
 def _step_durations_ns(trace: Trace, marker: str | None) -> tuple[int, ...]:
-    """Start-to-start distances of consecutive steps; empty for fewer than two steps."""
-    begins = [min(step.begin_ns.values()) for step in find_steps(trace, marker).steps]
-    return tuple(int(distance) for distance in np.diff(begins))
+    steps = find_steps(trace, marker).steps
+    return tuple(int(span) for span in spans_ns(trace, join_launches(trace), steps)) if len(steps) > 1 else ()

@@ -9,12 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from statistics import fmean, stdev
+from statistics import median
 
 from replay.core.evidence import Grade
 
 Z80 = 1.2816  # 80 % two-sided quantile of the standard normal
 Z95 = 1.9600
+MAD_TO_DEVIATION = 1.4826  # of a normal distribution
 FEW_STEPS = 3  # fewer say nothing of their spread
 UNKNOWN_SPREAD = 0.02  # assumed where the input holds fewer than three steps to learn it from
 
@@ -45,13 +46,19 @@ class Part:
 
 
 def spread_pct(steps_ns: Sequence[int]) -> float | None:
-    """Standard deviation of the steps in percent of their mean; ``None`` for fewer than three."""
-    durations = [float(step) for step in steps_ns]
-    return 100 * stdev(durations) / fmean(durations) if len(durations) >= FEW_STEPS else None
+    """Robust standard deviation of the steps in percent of their median; ``None`` for fewer than three.
+
+    1.4826 x the median distance from the median, which is the standard deviation of a normal. The step replayed is the
+    median one, and the first steps of a recording fill queues and caches: they say nothing of its spread.
+    """
+    if len(steps_ns) < FEW_STEPS:
+        return None
+    centre = median(steps_ns)
+    return 100 * MAD_TO_DEVIATION * median([abs(step - centre) for step in steps_ns]) / centre
 
 
 def step_spread(steps_ns: Sequence[int]) -> Part:
-    """From the steps of the input: 1.28 x standard deviation / mean; a stated width where there are too few to tell."""
+    """From the steps of the input: 1.28 robust deviations; a stated width where there are too few to tell."""
     spread = spread_pct(steps_ns)
     if spread is None:
         return Part.symmetric(

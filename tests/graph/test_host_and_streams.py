@@ -224,3 +224,21 @@ def test_overlap_on_one_stream_is_kept(tmp_path: Path) -> None:
     graph = graph_of(tmp_path, events)
     assert step_us(graph) == pytest.approx(205)
     assert step_us(graph, device=2) == pytest.approx(7 + 200 - 2 + 200)
+
+
+def test_a_regular_gap_that_no_device_takes_is_a_residual(tmp_path: Path) -> None:
+    """Ten kernels of 100 us, launched at once, 1 ms apart: 0.1 ms of each gap may be the stream's, the rest is not."""
+    events = [step(100)]
+    for i in range(10):
+        events += launch("k", 10 * i, 7 + 1100 * i, 100, i + 1)
+    graph = graph_of(tmp_path, events)
+    assert sorted(graph.residual_ns)[-9:] == [900_000] * 9
+    assert step_us(graph) == pytest.approx(7 + 10 * 100 + 9 * 100)
+
+
+def test_several_kernels_of_one_plain_launch_are_no_device_graph(tmp_path: Path) -> None:
+    """Their gap is the stream's, and nothing is said of dropped nodes."""
+    events = [step(300), call("cudaLaunchKernel", 0, 5, 1), work("a", 7, 50, 1), work("b", 100, 50, 1)]
+    graph = graph_of(tmp_path, events)
+    assert edges_into(graph, find(graph, "b"), Rule.STREAM_ORDER) == [find(graph, "a")]
+    assert graph.health.unrecorded_ns == 0

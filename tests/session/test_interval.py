@@ -23,10 +23,15 @@ def test_a_bracket_that_does_not_hold_the_prediction_widens_one_side_only() -> N
     assert bracket(100.0, (104.0, 110.0), "").low == 0.0
 
 
-def test_spread_of_steps_is_standard_deviation_over_mean() -> None:
-    """90, 100, 110: deviation 10, mean 100."""
-    assert spread_pct((90, 100, 110)) == pytest.approx(10.0)
-    assert step_spread((90, 100, 110)).low == pytest.approx(0.12816)
+def test_spread_of_steps_is_a_robust_deviation_over_the_median() -> None:
+    """90, 100, 110: median distance 10 from the median 100."""
+    assert spread_pct((90, 100, 110)) == pytest.approx(14.826)
+    assert step_spread((90, 100, 110)).low == pytest.approx(0.19001, rel=1e-4)
+
+
+def test_the_first_steps_of_a_recording_do_not_widen_the_spread() -> None:
+    """99, 100, 101 and two that fill the queue: distances 0, 1, 2, 39, 59 from 99."""
+    assert spread_pct((40, 60, 99, 100, 101)) == pytest.approx(100 * 1.4826 * 2 / 99)
 
 
 @pytest.mark.parametrize("steps", [(), (100,), (100, 101)])
