@@ -89,6 +89,7 @@ _BOUNDARY = re.compile(rb'\}[\s,]*(?=\{\s*"[^"\\]*"\s*:)|,\s*(?=\{\s*"ph"\s*:)')
 _LIST_END = re.compile(rb'\}[\s,]*\]\s*(?=,\s*"[^"\\]*"\s*:|\}\s*\Z|\Z)')
 _BEGINS_EVENT = re.compile(rb'\{[^{}]*"ph"\s*:')
 _BETWEEN = b" \t\r\n,"
+_STRING = re.compile(rb'"(?:[^"\\]|\\.)*+"?', re.DOTALL)
 _TAIL_LIMIT_BYTES = 64 << 20
 _REPAIR_LIMIT_BYTES = 1 << 16  # a longer event is not repaired, and one that should go on for longer is damaged
 _LIST_END_TRIES = 32  # places that look like the list's end in one segment
@@ -168,7 +169,13 @@ def _salvage(text: bytes, losses: Losses) -> tuple[list[Event], bytes, bytes]:
 
 def _may_go_on(segment: bytes) -> bool:
     """True where a boundary inside nested objects may have cut an event short."""
-    return segment.count(b"{") > segment.count(b"}") and len(segment) < _REPAIR_LIMIT_BYTES
+    if len(segment) >= _REPAIR_LIMIT_BYTES:
+        return False
+    return _is_open(segment) or _is_open(_STRING.sub(b"", segment))  # strings may hold braces, or have lost a quote
+
+
+def _is_open(text: bytes) -> bool:
+    return text.count(b"{") > text.count(b"}")
 
 
 def _list_end(segment: bytes, losses: Losses) -> tuple[list[Event], bytes]:

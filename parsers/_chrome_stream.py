@@ -1,8 +1,9 @@
 """Cuts the ``traceEvents`` list of a Chrome trace into pieces at event boundaries, one for each block of a stream.
 
-A boundary is ``}`` - optional comma - ``{"key":``. Inside a well-formed JSON string quotes are escaped, so a boundary
-never lies in one; inside nested lists of objects it may, and then the piece before it does not decode and its
-unfinished end is carried over to the next piece (:mod:`parsers._chrome_events`).
+A boundary is ``}``, comma, ``{"key":``; a missing comma is no boundary here, because adding it is a repair that counts.
+Inside a well-formed JSON string quotes are escaped, so a boundary never lies in one; inside nested lists of objects it
+may, and then the piece before it does not decode and its unfinished end is carried over to the next piece
+(:mod:`parsers._chrome_events`).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ _LIST_KEY = re.compile(rb'"traceEvents"\s*:\s*\[')
 _LIST_KEY_LIMIT = 256  # of the key with its blanks
 _BARE_LIST = re.compile(rb"\s*(?:\xef\xbb\xbf)?\s*\[")
 _BEGINS_EVENT = re.compile(rb'\{\s*"[^"\\]*"\s*:')
+_BLANK = b" \t\r\n"
 _BETWEEN = b" \t\r\n,"
 _BLANK_LIMIT = 256
 
@@ -80,7 +82,7 @@ def last_boundary(text: bytes, since: int = 0) -> int:
     """Offset of the last ``{`` from ``since`` on that begins an event after another one, 0 where there is none."""
     at = len(text)
     while (at := text.rfind(b"{", since, at)) > 0:
-        before = text[max(0, at - _BLANK_LIMIT) : at].rstrip(_BETWEEN)
-        if before.endswith(b"}") and _BEGINS_EVENT.match(text, at):
+        before = text[max(0, at - _BLANK_LIMIT) : at].rstrip(_BLANK)
+        if before.endswith(b",") and before.rstrip(_BETWEEN).endswith(b"}") and _BEGINS_EVENT.match(text, at):
             return at
     return 0

@@ -53,6 +53,14 @@ def test_damaged_event_is_repaired_and_counted(tmp_path: Path, what: str) -> Non
     assert trace.health.events == 3
 
 
+def test_braces_in_a_name_cut_no_event_beside_a_damaged_one(tmp_path: Path) -> None:
+    """The boundary inside its nested objects is not the end of the event, whatever its name holds."""
+    whole = kernel("f<}}>", 1000, 5, occupancy=[{"a": 1}, {"b": 2}])
+    trace = read(tmp_path, text([event().removesuffix("}"), whole, GOOD]))
+    assert names(trace) == ["f<}}>", "after"]
+    assert trace.health.dropped == {"damaged event": 1}
+
+
 DROPPED = {
     "no timestamp": (event(tail='"dur": 2'), "no usable timestamp"),
     "word as timestamp": (event(tail='"ts": "soon", "dur": 2'), "no usable timestamp"),

@@ -88,6 +88,16 @@ def test_damage_is_salvaged_alike_in_any_pieces(tmp_path_factory: pytest.TempPat
         assert_same(whole, pieces)
 
 
+def test_missing_comma_is_counted_wherever_the_pieces_are_cut(tmp_path: Path) -> None:
+    """Also where a piece could end between the two events."""
+    path = tmp_path / "trace.json"
+    path.write_bytes(text([span("a", 1), span("b", 2), span("c", 3)]).replace(b"},\n{", b"}{", 1))
+    for size in range(32, 400):
+        trace = read_in_pieces(path, size)
+        assert isinstance(trace, Trace)
+        assert trace.health.clipped == {"missing commas added": 1}
+
+
 def test_truncation_anywhere_gives_a_trace_or_a_trace_error(shared_data: Path, tmp_path: Path) -> None:
     """Every real file, as stored, cut at random places."""
     places = random.Random(7)
