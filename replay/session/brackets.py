@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 
 from replay.core.columns import Float64, Int64
-from replay.core.evidence import Grade
+from replay.core.evidence import GRADE_WIDTH, Grade
 from replay.graph.types import Graph, OpKind
 from replay.program.retiming import Retiming
 from replay.session import gate
-from replay.session.interval import GRADE_WIDTH, Part, bracket
+from replay.session.interval import Part, bracket
 from replay.simulate.engine import plan, simulate
 
 HALVINGS = 8  # of the way to the end of a bracket

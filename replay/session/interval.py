@@ -11,24 +11,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from replay.core.evidence import Grade
-
 Z80 = 1.2816  # 80 % two-sided quantile of the standard normal
 Z95 = 1.9600
 MAD_TO_DEVIATION = 1.4826  # of a normal distribution
 FEW_STEPS = 3  # fewer say nothing of their spread
 UNKNOWN_SPREAD = 0.02  # assumed where the input holds fewer than three steps to learn it from
-
-GRADE_WIDTH = {
-    Grade.MEASURED: 0.0,
-    Grade.SCALED: 0.2,
-    Grade.FITTED: 0.3,
-    Grade.EXTRAPOLATED: 0.5,
-    Grade.DATASHEET: 0.5,
-    Grade.ASSUMED: 1.0,
-}
-"""Half-width at 80 % of a re-timed duration, as a share of its change: a stated rule, not a fit (docs/explanation/
-validity.md). An assumed change may not happen at all, or be twice as large."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,7 @@ from replay.whatif.experts import read_loads
 ANSWERED = ("ep", "pp", "vpp", "gbs", "schedule")  # layout keys that this level re-times or lays out anew
 UNANSWERED = ("tp", "cp", "etp", "mbs", "seq", "world_size", "dispatcher")
 RELAID = ("pp", "vpp", "gbs", "microbatches", "schedule", "group_size")
+UNASSIGNED_PCT = 5.0  # of device time; what lies outside every range is not re-timed
 EXPERT_ROLES = (Role.DISPATCH, Role.EXPERTS, Role.COMBINE)
 
 
@@ -177,12 +178,16 @@ def _completed(asked: Asked, prediction: Prediction, origin: Int64) -> Predictio
         ChangeRow(change.name, change.before, change.after, change.formula, change.grade.label)
         for change in asked.retiming.changes
     )
+    warnings = asked.retiming.warnings
+    if prediction.lift and prediction.lift.unassigned_pct > UNASSIGNED_PCT:
+        outside = f"{prediction.lift.unassigned_pct:.0f} % of device time lies in no range and is kept as it is"
+        warnings += (f"{outside}: what the question changes in there is missing from the answer",)
     return replace(
         prediction,
         parts=tuple(parts),
         target=asked.target,
         changes=rows,
         chunk_costs=chunk_costs(graph, asked.labels),
-        warnings=(*asked.retiming.warnings, *prediction.warnings),
+        warnings=(*warnings, *prediction.warnings),
         evidence={"structure": "; ".join(asked.labels.evidence)},
     )

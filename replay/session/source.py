@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import prod
+from pathlib import Path
 from typing import Any
 
 from parsers.model_config import read_model
@@ -35,9 +36,9 @@ class Source:
 def find_source(trace: Trace, facts: Facts, described: RunDescription) -> Source:
     """What a trace was recorded with, from the strongest statement there is.
 
-    The model is ``--model``'s, else the run description's, with ``--layers`` on top. Layout sizes: ``--from`` and
-    ``--microbatches`` first, then ``run.json``, then groups that carry Megatron's names; other sizes are 1 and said to
-    be assumed. Raises :class:`LayoutError` where they contradict the world size.
+    The model is ``--model``'s, else the run description's; ``--layers`` adds what it lacks. Layout sizes: ``--from``
+    and ``--microbatches`` first, then ``run.json``, then groups that carry Megatron's names; other sizes are 1 and said
+    to be assumed. Raises :class:`LayoutError` where they contradict the world size.
     """
     given = dict(facts.layout) | ({} if facts.microbatches is None else {"microbatches": facts.microbatches})
     recorded = _from_groups(trace)
@@ -56,9 +57,18 @@ def find_source(trace: Trace, facts: Facts, described: RunDescription) -> Source
             elif values is recorded and sizes[key] != value:
                 evidence[key] += f", though the largest recorded group of that name has {value} ranks"
     _derive(trace, sizes, evidence, given)
-    model = read_model(facts.model) if facts.model else described.model
-    model = model if facts.layers is None else replace(model, layers=facts.layers)
+    model = _with_layers(read_model(facts.model) if facts.model else described.model, facts, described)
     return Source(Layout(**sizes), evidence, model, tuple(round(step * NS_PER_MS) for step in described.steps_ms))
+
+
+def _with_layers(model: ModelSpec, facts: Facts, described: RunDescription) -> ModelSpec:
+    """``--layers`` on top of the model. Raises :class:`LayoutError` where both say something else."""
+    if facts.layers is None:
+        return model
+    if model.layers not in (None, facts.layers):
+        where = Path(facts.model).name if facts.model else described.file
+        raise LayoutError(f"--layers says {facts.layers}, but {where} says {model.layers}; correct one of them")
+    return replace(model, layers=facts.layers)
 
 
 def _derive(trace: Trace, sizes: dict[str, Any], evidence: dict[str, str], given: Mapping[str, Any]) -> None:

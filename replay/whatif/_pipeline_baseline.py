@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from replay.core.evidence import GRADE_WIDTH, Grade
 from replay.core.units import ns_to_ms
 from replay.graph.types import Graph
 from replay.layout import Layout
@@ -68,7 +69,12 @@ class Baseline:
         result = self.synthesised(target)
         predicted = self.measured_ns * result.step_ns / lifted.step_ns
         lift_ns = predicted * abs(lifted.step_ns - self.step.step_ns) / self.step.step_ns
-        widths = {"step-to-step spread": self._spread(target, predicted), "lift error": (lift_ns, lift_ns)}
+        evidence_ns = abs(predicted - self.measured_ns) * evidence_width(result.graph)
+        widths = {
+            "step-to-step spread": self._spread(target, predicted),
+            "lift error": (lift_ns, lift_ns),
+            "evidence of the change": (evidence_ns, evidence_ns),
+        }
         warnings: tuple[str, ...] = ()
         if target.vpp > self.program.source.vpp == 1 and not self.program.counts:  # 1F1B never overlaps
             other_ns = self.measured_ns * self.synthesised(target, flip_overlap=True).step_ns / lifted.step_ns
@@ -94,6 +100,13 @@ class Baseline:
             answers.append(step.step_ns * ns[target] / ns[self.program.source])
         low, high = np.percentile(answers, INTERVAL_PCT) * self.measured_ns / self.step.step_ns
         return max(0.0, predicted - float(low)), max(0.0, float(high) - predicted)
+
+
+def evidence_width(graph: Graph) -> float:
+    """Uncertainty of a change as a share of it: the grades' widths, weighted by the time of their ops."""
+    time_ns = np.bincount(graph.grade, weights=graph.duration_ns, minlength=len(Grade))
+    widths = np.array([GRADE_WIDTH[grade] for grade in Grade])
+    return float(time_ns @ widths / time_ns.sum()) if time_ns.any() else 0.0
 
 
 def simulated(graph: PipelineGraph) -> Simulated:

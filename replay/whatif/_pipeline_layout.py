@@ -53,7 +53,9 @@ def _with_batch(layout: Layout) -> Layout:
     return layout
 
 
-def target_layout(source: Layout, asked: Mapping[str, int | str]) -> tuple[Layout, tuple[str, ...], tuple[str, ...]]:
+def target_layout(
+    source: Layout, asked: Mapping[str, int | str], layers: int | None = None
+) -> tuple[Layout, tuple[str, ...], tuple[str, ...]]:
     """(target, keys that change, warnings). Raises :class:`RefusedError` for what the recording cannot answer."""
     changed = tuple(key for key, value in asked.items() if getattr(source, key) != value)
     for key in changed:
@@ -70,7 +72,7 @@ def target_layout(source: Layout, asked: Mapping[str, int | str]) -> tuple[Layou
         target = replace(target, microbatches=_microbatches(source, target))
     if target.vpp > 1 and target.group_size is None:
         target = replace(target, group_size=target.pp)
-    return target, changed, _warnings(source, target)
+    return target, changed, _warnings(source, target, layers)
 
 
 def _microbatches(source: Layout, target: Layout) -> int:
@@ -84,7 +86,7 @@ def _microbatches(source: Layout, target: Layout) -> int:
     return total // target.dp
 
 
-def _warnings(source: Layout, target: Layout) -> tuple[str, ...]:
+def _warnings(source: Layout, target: Layout, layers: int | None) -> tuple[str, ...]:
     warnings = []
     if target.dp != source.dp:
         warnings.append(
@@ -96,4 +98,9 @@ def _warnings(source: Layout, target: Layout) -> tuple[str, ...]:
             "passes are scaled by their layers alone: memory, and kernels that run less well in smaller chunks, "
             "are not modelled"
         )
+        if layers is None:
+            warnings.append(
+                f"the recording does not say how many layers a chunk holds; {source.pp * source.vpp} chunks are taken "
+                f"to divide evenly into {target.pp * target.vpp} (assumed): give --layers"
+            )
     return tuple(warnings)

@@ -73,12 +73,13 @@ def run(recording: PipelineRecording, question: PipelineQuestion) -> PipelineAns
     """
     program = lift(recording, source_layout(recording, question.given, question.microbatches))
     source = program.source
-    target, changed, warnings = target_layout(source, question.layout)
+    layers = question.layers or recording.layers
+    target, changed, warnings = target_layout(source, question.layout, layers)
     if changed and question.stragglers:
         raise RefusedError("--stragglers ideal and another layout are two questions; ask them one at a time")
     step = program.steps.pick(question.step)
     templates = program.templates(program.steps.steady)
-    base = Baseline(program, step, _anchor_ns(step, question), question.layers or recording.layers, templates)
+    base = Baseline(program, step, _anchor_ns(step, question), layers, templates)
     replayed = simulated(program.replay(step))
     lifted = base.synthesised(source) if changed else None
     forced = bool(changed or question.stragglers) and gate(replayed, lifted, force=question.force)

@@ -69,8 +69,15 @@ def test_micro_batches_follow_from_the_batch() -> None:
 
 def test_layers_stand_on_top_of_the_model() -> None:
     """--layers without --model keeps the rest of what is described."""
-    described = RunDescription({}, ModelSpec(layers=8, hidden=64), file="run.json")
+    described = RunDescription({}, ModelSpec(hidden=64), file="run.json")
     assert source(trace(), described=described, layers=16).model == ModelSpec(layers=16, hidden=64)
+
+
+def test_layers_that_contradict_the_model_are_an_error() -> None:
+    """Both numbers are named."""
+    described = RunDescription({}, ModelSpec(layers=8), file="run.json")
+    with pytest.raises(LayoutError, match=r"--layers says 16, but run\.json says 8"):
+        source(trace(), described=described, layers=16)
 
 
 def test_held_fixed_is_what_both_layouts_share() -> None:
