@@ -8,6 +8,8 @@ from typing import Any, TypeVar
 
 import click
 
+from replay.layout import DISPATCHERS, SCHEDULES
+
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 OUTPUT_SUFFIXES = (".html", ".pftrace", ".trace.json", ".json")
@@ -119,9 +121,17 @@ def layout_changes(command: Command) -> Command:
     return _stack(
         *(click.option(name, type=SIZE, metavar="N", help=text) for name, text in sizes),
         click.option("--world", "world_size", type=SIZE, metavar="N", help="Number of devices."),
-        click.option("--schedule", metavar="NAME", help="Pipeline schedule: 1f1b, gpipe, interleaved."),
         click.option(
-            "--dispatcher", metavar="NAME", help="Token dispatcher: alltoall, allgather, hierarchical, deepep."
+            "--schedule",
+            type=click.Choice(SCHEDULES),
+            metavar="NAME",
+            help=f"Pipeline schedule: {', '.join(SCHEDULES)}.",
+        ),
+        click.option(
+            "--dispatcher",
+            type=click.Choice(DISPATCHERS),
+            metavar="NAME",
+            help=f"Token dispatcher: {', '.join(DISPATCHERS)}.",
         ),
     )(command)
 
