@@ -87,9 +87,7 @@ def _columns(file: SourceFile) -> dict[str, Any]:
         import pyarrow as pa  # noqa: PLC0415 - an optional extra
         from pyarrow import parquet  # noqa: PLC0415
     except ImportError as error:
-        raise TraceError(
-            f"{file.name}: reading parquet needs pyarrow; install the extra with: pip install 'trace-replay[parquet]'"
-        ) from error
+        raise TraceError(f"{file.name}: reading parquet needs pyarrow; install it with: pip install pyarrow") from error
     try:
         # one thread: where one of several meets damage, the others go on decoding a buffer that is gone, and crash
         table = parquet.ParquetFile(io.BytesIO(file.read()), pre_buffer=False).read(use_threads=False)

@@ -127,13 +127,13 @@ def trust(result: Measured) -> Iterable[RenderableType]:
 
 
 def _health(health: HealthFacts) -> Iterable[RenderableType]:
-    edges = "" if health.inferred_edges is None else f", {health.inferred_edges} inferred edges"
+    edges = "" if health.inferred_edges is None else f", {health.inferred_edges:,} inferred edges"
     yield Text(
-        f"  {health.events} events, {health.dropped} dropped, {health.clipped} clipped{edges}, "
-        f"{health.kernels_without_launch} kernels without launch"
+        f"  {health.events:,} events, {health.dropped:,} dropped, {health.clipped:,} clipped{edges}, "
+        f"{health.kernels_without_launch:,} kernels without launch"
     )
     for reason, counts in health.detail.items():
-        yield Text(f"    {reason}: " + ", ".join(f"{name} {count}" for name, count in counts.items()))
+        yield Text(f"    {reason}: " + ", ".join(f"{name} {count:,}" for name, count in counts.items()))
     if health.blocked_share_pct:
         shares = ", ".join(f"{name} {pct(share)}" for name, share in health.blocked_share_pct.items())
         yield Text(f"  host blocked, share of the step: {shares}")
@@ -141,7 +141,7 @@ def _health(health: HealthFacts) -> Iterable[RenderableType]:
         offset_rank, (offset, _) = max(health.clock_offset_us.items(), key=lambda item: abs(item[1][0]))
         error_rank, (_, error) = max(health.clock_offset_us.items(), key=lambda item: item[1][1])
         yield Text(
-            f"  clocks: largest offset {offset:+.1f} us (rank {offset_rank}), largest error {error:.1f} us "
+            f"  clocks: largest offset {offset:+,.1f} us (rank {offset_rank}), largest error {error:,.1f} us "
             f"(rank {error_rank})"
         )
 

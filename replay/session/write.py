@@ -51,4 +51,4 @@ def _write(answer: Answer, path: Path) -> None:
 def require_bokeh(path: Path) -> None:
     """Raises :class:`RefusedError` where the extra that HTML reports need is not installed."""
     if find_spec("bokeh") is None:
-        raise RefusedError(f"{path.name}: HTML reports need Bokeh; install it with: pip install 'trace-replay[html]'")
+        raise RefusedError(f"{path.name}: HTML reports need Bokeh; install it with: pip install bokeh")
