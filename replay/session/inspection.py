@@ -22,7 +22,7 @@ from replay.session.types import Progress, no_progress
 from replay.trace import Trace
 from replay.whatif import link, scale
 
-NAMED_TARGETS = 8
+NAMED_TARGETS = 12
 
 
 def inspect(sources: Sequence[Path], facts: Facts, progress: Progress = no_progress) -> Inspection:
@@ -70,6 +70,6 @@ def _graph_topics(baseline: Baseline) -> tuple[Topic, ...]:
     topics = []
     for member, unit in ((scale, "op classes"), (link, "tiers")):
         targets = member.targets(baseline.graph)
-        shown = ", ".join(targets[:NAMED_TARGETS])
+        shown = ", ".join((*targets[:NAMED_TARGETS], *(["..."] if len(targets) > NAMED_TARGETS else [])))
         topics.append(Topic(member.OPTION, bool(targets), f"{unit}: {shown}" if targets else f"the step has no {unit}"))
     return tuple(topics)

@@ -30,7 +30,10 @@ TOPICS = (
     Topic("--pp, --vpp, --gbs, --schedule", True, "passes of every chunk were recorded"),
     Topic("--stragglers ideal", True, "every worker is compared with its peers"),
     Topic("--scale, --link", True, "passes and exchanges can be edited; op names as in the recording"),
-    Topic("--ep, --experts, --tp, --cp", False, "a pass is one op: what is inside was not recorded; give a trace"),
+    Topic(
+        "--ep, --experts, --tp, --cp, --etp", False, "a pass is one op: what is inside was not recorded; give a trace"
+    ),
+    Topic("--dp, --mbs, --seq", False, "how passes and gradient sums change with them was not measured"),
 )
 
 NO_SINGLE_OP = "the passes keep their durations, so their order or the exchanges differ"

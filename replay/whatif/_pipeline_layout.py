@@ -89,8 +89,9 @@ def _microbatches(source: Layout, target: Layout) -> int:
 def _warnings(source: Layout, target: Layout, layers: int | None) -> tuple[str, ...]:
     warnings = []
     if target.dp != source.dp:
+        held = " (devices held fixed)" if target.world_size == source.world_size else ""
         warnings.append(
-            f"dp follows from {source.dp} to {target.dp} (devices held fixed); gradient synchronisation over "
+            f"dp follows from {source.dp} to {target.dp}{held}; gradient synchronisation over "
             f"{target.dp} replicas was not measured and is left as it was"
         )
     if target.pp * target.vpp != source.pp * source.vpp:
