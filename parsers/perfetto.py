@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 FORMAT = "perfetto"
 BATCH_ROWS = 10_000
 _PACKET_TAG = 0x0A  # field 1, length-delimited: a trace is a run of these
+_BINARY = re.compile(rb"[\x00-\x08]")  # small numbers fill a trace; a text that begins with an empty line has none
 _ARG_NAMES = tuple(field.encode_name for field in msgspec.structs.fields(CommArgs))
 _ARG_PREFIX = re.compile(r"^(?:args|debug)\.")
 _INDEX = re.compile(r"\[(\d+)\]")
@@ -69,7 +70,7 @@ class Database(Protocol):
 def sniff(head: bytes, path: Path) -> bool:
     """True for a run of at least two length-delimited packets, or one with the suffix of a Perfetto trace."""
     second = _next_packet(head, 0)
-    if second is None:
+    if second is None or not _BINARY.search(head):
         return False
     if second >= len(head):
         return path.name.removesuffix(".gz").endswith((".pftrace", ".perfetto-trace"))

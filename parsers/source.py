@@ -111,7 +111,7 @@ def expand(sources: Sequence[Path]) -> Expansion:
 
 def _files_behind(source: Path, warnings: list[str]) -> Iterator[SourceFile]:
     if source.is_dir():
-        for path in sorted(path for path in source.rglob("*") if path.is_file()):
+        for path in sorted(path for path in source.rglob("*") if path.is_file() and not _hidden(path, source)):
             yield from _files_behind(path, warnings)
     elif is_archive(source):
         archive = Archive(source)
@@ -140,3 +140,8 @@ def _sha256(file: SourceFile) -> bytes:
     except EOFError:
         pass  # the parser reports a member that is cut short
     return digest.digest()
+
+
+def _hidden(path: Path, folder: Path) -> bool:
+    """True below a folder that tools hide from users (``.git``, ``.venv``)."""
+    return any(part.startswith(".") for part in path.relative_to(folder).parts[:-1])

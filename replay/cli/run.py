@@ -38,7 +38,8 @@ def command(inputs: tuple[Path, ...], **given: Any) -> None:
     """Replay a measured step; with layout or edit options, predict the step they would give.
 
     INPUT is one or more files or folders of one job: PyTorch Profiler traces (one file a rank), Perfetto traces, or
-    pipeline recordings. Sizes that are not named stay as in the source.
+    pipeline recordings. Sizes that are not named stay as in the source. What an input cannot answer is refused with
+    what to supply; `replay inspect` lists what can be asked of it.
     """
     from replay import api  # noqa: PLC0415 - keeps `replay --help` fast
 

@@ -68,6 +68,11 @@ def target_layout(
         raise RefusedError("--gbs needs the micro-batch size, which the recording does not tell; add --from mbs=N")
     sizes: dict[str, Any] = {key: value for key, value in asked.items() if key in ANSWERABLE}
     target = source.change(**sizes) if changed else source
+    if "world_size" in changed and target.dp != source.dp:
+        raise RefusedError(
+            f"--world {target.world_size} means dp {target.dp} instead of {source.dp}, which cannot be answered from a "
+            f"recording of whole passes: {_WHY['dp']}"
+        )
     if source.gbs is None and target.dp != source.dp:
         target = replace(target, microbatches=_microbatches(source, target))
     if target.vpp > 1 and target.group_size is None:

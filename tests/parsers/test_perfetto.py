@@ -96,6 +96,7 @@ def test_no_slices_is_one_sentence() -> None:
         (b"\x0a\x02\x08\x01", "x.pftrace", True),
         (b"\x0a\x02\x08\x01", "x.bin", False),
         (b"\nhello\n", "x.txt", False),
+        (b"\n\x21" + b"x" * 33 + b"\n\x21" + b"x" * 33, "x.py", False),
         (b"\x0a\x00", "x.pftrace", False),
     ],
 )

@@ -41,6 +41,8 @@ def test_folder_of_ranks(tmp_path: Path) -> None:
     (tmp_path / "empty.json").write_bytes(b"")
     (tmp_path / "._a.json").write_bytes(b"\0\5\x16\7")
     (tmp_path / "a.json.tmp").write_bytes(rank_file(1, "one")[:-40])
+    (tmp_path / ".cache").mkdir()
+    (tmp_path / ".cache" / "c.json").write_bytes(rank_file(1, "other"))
     trace = read_paths(tmp_path)
     assert (trace.ranks, trace.world_size, names(trace)) == ((0, 1), 4, ["zero", "one"])
     assert trace.health.skipped == {

@@ -95,6 +95,13 @@ def test_what_a_pass_does_not_show_is_refused(layout: dict[str, int | str]) -> N
         run(recorded(), PipelineQuestion(layout=layout))
 
 
+def test_more_replicas_by_world_size_are_refused_like_dp() -> None:
+    """Eight devices for four stages are two replicas; two devices for two stages are one, as measured."""
+    with pytest.raises(RefusedError, match="--world 8 means dp 2"):
+        run(recorded(), PipelineQuestion(layout={"world_size": 8}))
+    assert run(recorded(), PipelineQuestion(layout={"world_size": 2, "pp": 2})).target.dp == 1
+
+
 def test_the_batch_needs_the_micro_batch() -> None:
     """Unknown in most recordings; one fact from the user is enough."""
     bare = recording_of(layout_of(4, 8), equal)
