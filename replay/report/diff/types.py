@@ -55,7 +55,7 @@ class Side:
     name: str
     step_ns: int
     step_used: str = ""
-    spread_pct: float | None = None  # standard deviation of the steps in percent of their mean
+    spread_pct: float | None = None  # of the steps, in percent of the one compared
     interval_ns: tuple[int, int] | None = None  # of a prediction, 80 %
     parts_ns: Mapping[str, int] = field(default_factory=dict)  # breakdown of one rank; empty where not known
     rank: int | None = None  # the rank that the parts are of
