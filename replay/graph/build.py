@@ -159,7 +159,7 @@ def _blocked_share(
 
 def _warnings(steps: Steps, parts: tuple[RankParts, ...], unrecorded: int, step_ns: int) -> tuple[str, ...]:
     warnings = []
-    if "busiest" in steps.how:
+    if "busiest" in steps.how or "period" in steps.how:
         warnings.append(f"no step marker was found; the step is {steps.how}: name one with --step-marker")
     orphans = sum(part.step.orphans for part in parts)
     if orphans:

@@ -11,6 +11,7 @@ import numpy as np
 
 from replay.core.columns import Bool, Int64
 from replay.core.errors import RefusedError, TraceError
+from replay.graph.periodicity import periodic_begins
 from replay.trace import EventKind, Trace
 
 _PROFILER_STEP = re.compile(r"ProfilerStep#?(\d+)")
@@ -48,7 +49,7 @@ class Steps:
 
 
 def find_steps(trace: Trace, marker: str | None = None) -> Steps:
-    """Steps of a trace: the marker's ranges, ProfilerStep ranges, optimizer ranges, else the busiest device window.
+    """Steps of a trace: the marker's ranges, ProfilerStep or optimizer ranges, repetition, else the busiest window.
 
     Raises :class:`TraceError` when ``marker`` names no range, :class:`RefusedError` when there is nothing to replay.
     """
@@ -65,7 +66,10 @@ def find_steps(trace: Trace, marker: str | None = None) -> Steps:
     between = _between_ends(trace, optimizer)
     if between:
         return Steps(between, "between the ends of optimizer ranges (no ProfilerStep range)")
-    return Steps((_busiest_window(trace),), "the busiest contiguous window (no step marker, no repeated optimizer)")
+    periods = _periods(trace)
+    if periods:
+        return Steps(periods, "the period at which device work repeats (no step marker, no repeated optimizer)")
+    return Steps((_busiest_window(trace),), "the busiest contiguous window (no marker, nothing that repeats)")
 
 
 def _matching(trace: Trace, candidates: Bool, accept: Callable[[str], bool]) -> Bool:
@@ -113,6 +117,18 @@ def _between_ends(trace: Trace, optimizer: Bool) -> tuple[Step, ...]:
             {rank: ends[i + 1] for rank, ends in per_rank.items()},
         )
         for i in range(count - 1)
+    )
+
+
+def _periods(trace: Trace) -> tuple[Step, ...]:
+    """Steps by repetition; none unless every rank with device work repeats equally often."""
+    begins = {int(rank): periodic_begins(trace, int(rank)) for rank in np.unique(trace.rank[trace.is_device])}
+    counts = {len(times) for times in begins.values()}
+    if len(counts) != 1 or counts == {0}:
+        return ()
+    return tuple(
+        Step(f"period {i}", {r: t[i] for r, t in begins.items()}, {r: t[i + 1] for r, t in begins.items()})
+        for i in range(counts.pop() - 1)
     )
 
 

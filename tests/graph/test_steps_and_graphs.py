@@ -13,6 +13,7 @@ from replay.graph.build import BuildOptions, build
 from replay.graph.contradictions import break_cycles, drop_contradictions
 from replay.graph.edge_list import EdgeList
 from replay.graph.lags import Measured, learn_lag, typical_delay
+from replay.graph.periodicity import find_period
 from replay.graph.types import OpKind, Rule
 from tests.graph.steps import COMM, call, edges_into, find, graph_of, launch, op, step, step_us, trace_of, work
 from tests.parsers.chrome import span
@@ -71,6 +72,34 @@ def test_without_any_marker_the_busiest_window_is_the_step(tmp_path: Path) -> No
     assert "busiest" in graph.health.step_label
     assert any("--step-marker" in warning for warning in graph.health.warnings)
     assert graph.measured_step_ns == 100_000
+
+
+def test_without_ranges_the_repetition_of_device_work_delimits_steps(tmp_path: Path) -> None:
+    """Four rounds of ten kernels, 100 µs apart within a round and 500 µs between rounds: 1400 µs a step."""
+    events = []
+    for i in range(40):
+        at = 100 * i + 400 * (i // 10)
+        events += launch(f"k{i % 10}", at, at + 7, 20, i + 1)
+    graph = graph_of(tmp_path, events)
+    assert "repeats" in graph.health.step_label
+    assert graph.health.steps == ("period 0", "period 1", "period 2", "period 3")
+    assert graph.measured_step_ns == 1_400_000
+    assert any("--step-marker" in warning for warning in graph.health.warnings)
+
+
+@pytest.mark.parametrize(
+    ("names", "period"),
+    [
+        (list(range(12)) * 4, 12),  # steps that repeat
+        ([0, 1, 2, 3, 4, 5, 6, 7] * 3 * 3, 8),  # no seam between steps: the shortest unit
+        (([*range(8)] * 4 + [20, 21, 22, 23]) * 3, 36),  # four layers and a tail: the step, not the layer
+        ([*range(100, 108), *[*range(9)] * 6, *range(200, 208)], 0),  # six layers of one pass are no steps
+        (list(range(12)) * 2, 0),  # twice is no habit
+        ([0] * 100, 0),  # one kernel over and over
+    ],
+)
+def test_a_period_is_the_shortest_of_the_best_match(names: list[int], period: int) -> None:
+    assert find_period(np.array(names)) == period
 
 
 def test_an_input_without_work_is_refused(tmp_path: Path) -> None:
