@@ -24,15 +24,7 @@ STEP = click.IntRange(min=0)
 @click.option("--step-marker", metavar="NAME", help="Annotation that marks a step.")
 @click.option("--trace-processor", metavar="BIN", help="Perfetto trace_processor binary, for .pftrace input.")
 @options.json_output
-@click.option(
-    "-o",
-    "--output",
-    "outputs",
-    type=options.output_file,
-    multiple=True,
-    metavar="FILE",
-    help="Write a file; its suffix decides: .html report, .json result, .pftrace or .trace.json timelines. Repeatable.",
-)
+@options.outputs
 @options.quiet
 def command(a: Path, b: Path, **given: Any) -> None:
     """Say where step B differs from step A, and which ops make the difference.

@@ -168,6 +168,20 @@ def json_output(command: Command) -> Command:
     return click.option("--json", "as_json", is_flag=True, help="Print JSON (schema 1) instead of the report.")(command)
 
 
+def outputs(command: Command) -> Command:
+    """Files to write."""
+    return click.option(
+        "-o",
+        "--output",
+        "outputs",
+        type=output_file,
+        multiple=True,
+        metavar="FILE",
+        help="Write a file; its suffix decides: .html report, .json result, .pftrace or .trace.json timelines. "
+        "Repeatable.",
+    )(command)
+
+
 def quiet(command: Command) -> Command:
     """Less text."""
     return click.option("--quiet", "-q", is_flag=True, help="Headline only, no progress.")(command)

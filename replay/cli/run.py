@@ -19,15 +19,7 @@ from replay.cli.progress import stages
 @options.source_facts
 @options.anchor
 @options.json_output
-@click.option(
-    "-o",
-    "--output",
-    "outputs",
-    type=options.output_file,
-    multiple=True,
-    metavar="FILE",
-    help="Write a file; its suffix decides: .html report, .json result, .pftrace or .trace.json timelines. Repeatable.",
-)
+@options.outputs
 @click.option(
     "--explain",
     is_flag=True,

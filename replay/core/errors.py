@@ -32,10 +32,6 @@ class ProfileError(ReplayError, ValueError):
     """A hardware profile is malformed or lacks a parameter that is needed."""
 
 
-class FitError(ReplayError, ValueError):
-    """Samples that cannot identify the parameters asked for."""
-
-
 class RefusedError(ReplayError, ValueError):
     """The input cannot answer the question; the message says what is missing and how to supply it (exit code 3)."""
 

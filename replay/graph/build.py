@@ -16,9 +16,10 @@ from replay.graph.device_graphs import unrecorded_leads, unrecorded_ns
 from replay.graph.edge_list import EdgeList
 from replay.graph.edges import add_leads, collect, learn_lags
 from replay.graph.lags import released_ns
+from replay.graph.launch_join import Launches, join_launches
 from replay.graph.number import Numbered, RankParts, number, rank_parts
 from replay.graph.occupancy import occupancy
-from replay.graph.selection import Launches, join_launches, select, spans_ns
+from replay.graph.selection import select, spans_ns
 from replay.graph.step import Steps, choose, find_steps
 from replay.graph.syncs import CLOCK_TOLERANCE_NS
 from replay.graph.types import Edges, Graph, GraphHealth, Rule
@@ -37,7 +38,7 @@ class BuildOptions:
 def build(trace: Trace, options: BuildOptions = BuildOptions()) -> Graph:
     """Graph of one step of ``trace``. Raises ``TraceError`` for an unknown step, ``RefusedError`` for an empty one."""
     launches = join_launches(trace)
-    steps = find_steps(trace, options.marker)
+    steps = find_steps(trace, launches, options.marker)
     spans = spans_ns(trace, launches, steps.steps)
     chosen = choose(trace, steps, options.step, spans)
     costs = call_costs(trace, launches)
@@ -46,13 +47,14 @@ def build(trace: Trace, options: BuildOptions = BuildOptions()) -> Graph:
     clock = _align(trace, parts)
     offsets = {rank: offset for rank, (offset, _) in clock.items()}
     matched = collectives.match(trace, _comm_events(trace, parts), offsets)
-    split = collectives.split(trace, matched, collectives.ordinals(trace, _windows(steps)))
+    windows = _windows(steps)
+    split = collectives.split(trace, matched, collectives.ordinals(trace, windows))
     ops = number(trace, parts, offsets, matched, split)
     if not len(ops):
         raise RefusedError(f"nothing to replay in {steps.labels[chosen]}: it holds neither host calls nor device work")
     found, lost = collect(trace, launches, costs, parts, ops, split)
     kept, dropped = drop_contradictions(found, ops.measured)
-    leads = unrecorded_leads(trace, launches, _windows(steps))
+    leads = unrecorded_leads(trace, launches, windows)
     learned = learn_lags(kept, ops)
     unrecorded = unrecorded_ns(learned, (ns for event, ns in leads.items() if event in ops.first))
     known = add_leads(learned, ops, leads)
@@ -60,6 +62,7 @@ def build(trace: Trace, options: BuildOptions = BuildOptions()) -> Graph:
     health = GraphHealth(
         step_label=f"{steps.labels[chosen]} ({steps.how})",
         steps=steps.labels,
+        spans_ns=tuple(map(int, spans)),
         period_ns=steps.period_ns(),
         dropped_edges=dropped + lost + sum(part.syncs.dropped for part in parts),
         broken_cycles=broken,

@@ -15,7 +15,7 @@ import numpy as np
 from replay.core.units import NS_PER_US
 from replay.graph.calls import CallKind
 from replay.graph.edge_list import EdgeList
-from replay.graph.selection import Launches
+from replay.graph.launch_join import Launches
 from replay.graph.types import Rule
 from replay.trace import Trace
 

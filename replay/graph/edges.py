@@ -13,9 +13,9 @@ from replay.graph.collectives import Split
 from replay.graph.edge_list import EdgeList
 from replay.graph.events import stream_waits
 from replay.graph.lags import LONGEST_NS, learn_lag, released_ns
+from replay.graph.launch_join import Launches
 from replay.graph.launches import launch_edges
 from replay.graph.number import Numbered, RankParts
-from replay.graph.selection import Launches
 from replay.graph.streams import stream_order
 from replay.graph.types import OpKind, Rule
 from replay.graph.waits import CallCosts

@@ -8,7 +8,8 @@ import numpy as np
 
 from replay.core.columns import Bool, Int64
 from replay.graph.calls import CallKind
-from replay.graph.selection import Launches, RankStep
+from replay.graph.launch_join import Launches
+from replay.graph.selection import RankStep
 from replay.graph.syncs import StreamIndex, record_calls, sync_rows
 from replay.trace import Trace
 

@@ -13,7 +13,8 @@ import numpy as np
 from replay.core.columns import Int64
 from replay.graph.calls import CallKind
 from replay.graph.handover import Activity, Handover, find_handovers
-from replay.graph.selection import Launches, RankStep
+from replay.graph.launch_join import Launches
+from replay.graph.selection import RankStep
 from replay.graph.spins import Spin, find_spins
 from replay.graph.types import OpKind
 from replay.trace import EventKind, Trace

@@ -15,8 +15,8 @@ from replay.core.units import NS_PER_US
 from replay.graph.calls import CallKind
 from replay.graph.edge_list import EdgeList
 from replay.graph.lags import typical_delay
+from replay.graph.launch_join import Launches
 from replay.graph.number import Numbered, RankParts
-from replay.graph.selection import Launches
 from replay.graph.types import Rule
 from replay.graph.waits import CallCosts
 from replay.trace import Trace

@@ -12,7 +12,8 @@ from replay.graph.collectives import Matched, Split
 from replay.graph.device import DeviceOps, device_ops
 from replay.graph.host import CallTiming, HostOps, host_ops
 from replay.graph.lags import Measured
-from replay.graph.selection import Launches, RankStep
+from replay.graph.launch_join import Launches
+from replay.graph.selection import RankStep
 from replay.graph.syncs import StreamIndex, SyncWaits, sync_waits
 from replay.graph.types import CommTable, OpKind
 from replay.graph.waits import CallCosts, QueueWaits, queue_waits

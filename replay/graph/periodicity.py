@@ -10,7 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from replay.core.columns import Int64
-from replay.trace import EventKind, Trace
+from replay.graph.launch_join import Launches
+from replay.trace import Trace
 
 _LEAST_MATCH = 0.99
 _SHORTEST = 8  # ops; a shorter loop is a kernel called in a row, not a step
@@ -18,13 +19,14 @@ _CANDIDATES = 64
 _REPEATS = 3
 
 
-def periodic_begins(trace: Trace, rank: int) -> list[int]:
+def periodic_begins(trace: Trace, launches: Launches, rank: int) -> list[int]:
     """Begin of each period on the trace's axis, ns, and the end of the last; empty where nothing repeats.
 
     A period begins with the launch (or, without launches, the start) of the op that follows the longest usual pause.
     """
     device = np.flatnonzero((trace.rank == rank) & trace.is_device)
-    begin = _launch_times(trace, rank, device)
+    call = launches.call[device]
+    begin = np.where(call >= 0, trace.start_ns[call], trace.start_ns[device])
     order = np.lexsort((trace.start_ns[device], begin))
     device, begin = device[order], begin[order]
     period = find_period(trace.name[device].astype(np.int64))
@@ -64,17 +66,3 @@ def _candidates(names: Int64) -> list[int]:
         if len(found) >= _CANDIDATES:
             break
     return sorted(found)
-
-
-def _launch_times(trace: Trace, rank: int, device: Int64) -> Int64:
-    """Start of the call that launched each device event; its own start where none is recorded."""
-    calls = np.flatnonzero((trace.rank == rank) & (trace.kind == EventKind.RUNTIME) & (trace.correlation > 0))
-    start = trace.start_ns[device].copy()
-    if not len(calls):
-        return start
-    calls = calls[np.argsort(trace.correlation[calls], kind="stable")]
-    ids = trace.correlation[calls]
-    at = np.minimum(np.searchsorted(ids, trace.correlation[device]), len(ids) - 1)
-    known = ids[at] == trace.correlation[device]
-    start[known] = trace.start_ns[calls[at[known]]]
-    return start

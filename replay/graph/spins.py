@@ -13,10 +13,12 @@ import numpy as np
 
 from replay.core.units import NS_PER_US
 from replay.graph.handover import Activity
-from replay.graph.selection import Launches, RankStep
+from replay.graph.launch_join import Launches
+from replay.graph.selection import RankStep
 from replay.trace import CollectiveKind, Trace
 
-_WAKE_NS = 100 * NS_PER_US  # the flag is set, and noticed, this close to the kernel's end
+_WAKE_NS = 50 * NS_PER_US  # a polling loop notices its flag sooner than this
+_TAIL = 10  # one over the last part of a kernel, in which the flag may be set already
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,7 @@ def find_spins(trace: Trace, launches: Launches, step: RankStep, threads: tuple[
             if last < 0:
                 continue
             lag = int(end) - trace.end_of(int(mine[last]))
-            if abs(lag) <= _WAKE_NS and end - begin > 2 * _WAKE_NS:
+            tail = int(trace.dur_ns[mine[last]]) // _TAIL
+            if -tail <= lag <= _WAKE_NS and begin < end - lag - tail:
                 spins.append(Spin(thread.lane, int(begin), int(end), int(mine[last]), lag))
     return tuple(spins)

@@ -11,6 +11,7 @@ import numpy as np
 
 from replay.core.columns import Bool, Int64
 from replay.core.errors import RefusedError, TraceError
+from replay.graph.launch_join import Launches
 from replay.graph.periodicity import periodic_begins
 from replay.trace import EventKind, Trace
 
@@ -48,7 +49,7 @@ class Steps:
         return int(np.median(np.diff(begins)))
 
 
-def find_steps(trace: Trace, marker: str | None = None) -> Steps:
+def find_steps(trace: Trace, launches: Launches, marker: str | None = None) -> Steps:
     """Steps of a trace: the marker's ranges, ProfilerStep or optimizer ranges, repetition, else the busiest window.
 
     Raises :class:`TraceError` when ``marker`` names no range, :class:`RefusedError` when there is nothing to replay.
@@ -66,7 +67,7 @@ def find_steps(trace: Trace, marker: str | None = None) -> Steps:
     between = _between_ends(trace, optimizer)
     if between:
         return Steps(between, "between the ends of optimizer ranges (no ProfilerStep range)")
-    periods = _periods(trace)
+    periods = _periods(trace, launches)
     if periods:
         return Steps(periods, "the period at which device work repeats (no step marker, no repeated optimizer)")
     return Steps((_busiest_window(trace),), "the busiest contiguous window (no marker, nothing that repeats)")
@@ -120,9 +121,9 @@ def _between_ends(trace: Trace, optimizer: Bool) -> tuple[Step, ...]:
     )
 
 
-def _periods(trace: Trace) -> tuple[Step, ...]:
+def _periods(trace: Trace, launches: Launches) -> tuple[Step, ...]:
     """Steps by repetition; none unless every rank with device work repeats equally often."""
-    begins = {int(rank): periodic_begins(trace, int(rank)) for rank in np.unique(trace.rank[trace.is_device])}
+    begins = {int(rank): periodic_begins(trace, launches, int(rank)) for rank in np.unique(trace.rank[trace.is_device])}
     counts = {len(times) for times in begins.values()}
     if len(counts) != 1 or counts == {0}:
         return ()

@@ -11,7 +11,7 @@ import numpy as np
 from replay.core.columns import Bool, Int64
 from replay.graph.calls import CallKind
 from replay.graph.device import DeviceOps
-from replay.graph.selection import Launches
+from replay.graph.launch_join import Launches
 from replay.trace import Trace
 
 

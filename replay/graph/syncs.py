@@ -14,7 +14,8 @@ import numpy as np
 from replay.core.columns import Bool, Int64
 from replay.core.units import NS_PER_US
 from replay.graph.calls import SYNCS, CallKind
-from replay.graph.selection import Launches, RankStep
+from replay.graph.launch_join import Launches
+from replay.graph.selection import RankStep
 from replay.graph.waits import CallCosts
 from replay.trace import EventKind, Trace
 

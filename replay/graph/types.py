@@ -127,6 +127,7 @@ class GraphHealth:
 
     step_label: str = ""  # which step, and how it was found
     steps: tuple[str, ...] = ()  # every step found, in order
+    spans_ns: tuple[int, ...] = ()  # R0 span of each
     period_ns: int = -1  # start-to-start period where three or more markers exist
     dropped_edges: int = 0  # inferred edges that contradicted the measured order
     broken_cycles: int = 0

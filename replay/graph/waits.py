@@ -13,7 +13,7 @@ import numpy as np
 from replay.core.columns import Bool, Int64
 from replay.core.units import NS_PER_US
 from replay.graph.calls import SYNCS, CallKind
-from replay.graph.selection import Launches
+from replay.graph.launch_join import Launches
 from replay.trace import Trace
 
 _LOW = 0.05  # quantile of an API's durations that no wait has touched, even where most of its calls are blocked

@@ -93,17 +93,3 @@ class Retiming:
         bracket), rounded to whole nanoseconds."""
         chosen = self.factor if factor is None else factor
         return graph.with_durations(np.rint(graph.duration_ns * chosen).astype(np.int64), self.grade)
-
-    def then(self, other: Retiming) -> Retiming:
-        """Both retimings of the same graph, one after the other; the weaker grade counts, the later reason stands."""
-        moved = np.where(other.reason >= 0, other.reason + len(self.formulas), self.reason)
-        return Retiming(
-            self.factor * other.factor,
-            self.low * other.low,
-            self.high * other.high,
-            np.maximum(self.grade, other.grade),
-            moved.astype(np.int32),
-            self.formulas + other.formulas,
-            self.changes + other.changes,
-            tuple(dict.fromkeys(self.warnings + other.warnings)),
-        )

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from replay.graph.build import BuildOptions, build
-from replay.graph.selection import join_launches, spans_ns
-from replay.graph.step import find_steps
 from replay.graph.types import Graph
 from replay.report.accuracy import StartError, measured_timeline, replay_error_pct, residual_pct, start_error_p95
 from replay.session.question import Facts
@@ -47,10 +45,5 @@ def replay_trace(trace: Trace, facts: Facts) -> Baseline:
         replay_error_pct=replay_error_pct(graph, replayed),
         start_error=start_error_p95(graph, replayed),
         residual_pct=residual_pct(graph, faithful),
-        step_durations_ns=_step_durations_ns(trace, facts.step_marker),
+        step_durations_ns=graph.health.spans_ns if len(graph.health.spans_ns) > 1 else (),
     )
-
-
-def _step_durations_ns(trace: Trace, marker: str | None) -> tuple[int, ...]:
-    steps = find_steps(trace, marker).steps
-    return tuple(int(span) for span in spans_ns(trace, join_launches(trace), steps)) if len(steps) > 1 else ()

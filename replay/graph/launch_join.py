@@ -1,0 +1,43 @@
+"""Which call launched which device work: the join that every later rule rests on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from replay.core.columns import Int8, Int64
+from replay.graph.calls import CallKind, kinds_of
+from replay.trace import EventKind, Trace
+
+
+@dataclass(frozen=True, slots=True)
+class Launches:
+    """Join of device work and runtime calls over the whole trace; columns have one row per event."""
+
+    call: Int64  # device event → event index of its launch call, -1 none
+    call_kind: Int8  # CallKind of runtime events, NONE for others
+
+
+def join_launches(trace: Trace) -> Launches:
+    """Join device events to runtime calls by (rank, correlation); the first call with that id wins."""
+    by_name = kinds_of(trace.names) if trace.names else np.zeros(0, np.int8)
+    runtime = trace.kind == EventKind.RUNTIME
+    call_kind = np.where(runtime, by_name[trace.name] if len(trace) else 0, CallKind.NONE).astype(np.int8)
+    call = np.full(len(trace), -1, np.int64)
+    has_id = trace.correlation > 0
+    for rank in trace.ranks:
+        here = (trace.rank == rank) & has_id
+        rows = np.flatnonzero(here & runtime)
+        device = np.flatnonzero(here & trace.is_device)
+        if not len(rows) or not len(device):
+            continue
+        rows = rows[np.argsort(trace.correlation[rows], kind="stable")]
+        ids = trace.correlation[rows]
+        at = np.searchsorted(ids, trace.correlation[device])
+        found = (at < len(ids)) & (ids[np.minimum(at, len(ids) - 1)] == trace.correlation[device])
+        call[device[found]] = rows[at[found]]
+    launching = np.unique(call[call >= 0])
+    plain = launching[call_kind[launching] == CallKind.NONE]
+    call_kind[plain] = CallKind.LAUNCH
+    return Launches(call, call_kind)
