@@ -21,7 +21,15 @@ LAYERS = (  # top to bottom; members of one row may import one another
     ("replay.costs", "replay.collectives", "replay.pipelines"),
     ("replay.graph",),
     ("parsers", "hwprofiles"),
-    ("replay.trace", "replay.recording", "replay.runlog", "replay.model", "replay.layout", "replay.samples"),
+    (
+        "replay.trace",
+        "replay.recording",
+        "replay.runlog",
+        "replay.model",
+        "replay.layout",
+        "replay.samples",
+        "replay.cost_model",
+    ),
     ("replay.core",),
 )
 SIMULATE_MAY_IMPORT = ("replay.simulate", "replay.graph", "replay.core")

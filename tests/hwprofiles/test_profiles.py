@@ -62,7 +62,7 @@ def test_a_file_is_a_profile(tmp_path: Path) -> None:
     [
         ({"unit": "GB/s"}, "must be 'B/s'"),
         ({"value": -1.0}, "positive"),
-        ({"value": True}, "positive"),
+        ({"value": True}, "finite number"),
         ({"grade": "guess"}, "none of measured"),
         ({"extra": 1}, "nothing else"),
     ],

@@ -1,0 +1,67 @@
+"""Data types: one word for each, whatever a tool calls it, and the bytes of its elements."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+_ALIASES = {
+    "bf16": ("bfloat16", "bfp16", "torch.bfloat16", "c10::bfloat16", "dt_bf16", "ncclbfloat16"),
+    "fp16": ("float16", "half", "torch.float16", "c10::half", "f16", "dt_float16"),
+    "fp32": ("float32", "float", "torch.float32", "f32", "single", "dt_float"),
+    "fp64": ("float64", "double", "torch.float64", "f64"),
+    "fp8": ("fp8_e4m3", "f8e4m3", "float8_e4m3fn", "float8_e4m3", "torch.float8_e4m3fn", "f8e5m2", "fp8_e5m2", "e4m3"),
+    "fp8_block": ("fp8_blockwise", "fp8_per_block"),
+    "int8": ("char", "i8", "torch.int8", "signed char"),
+    "int16": ("i16", "short", "torch.int16"),
+    "int32": ("int", "i32", "torch.int32"),
+    "int64": ("i64", "long", "torch.int64", "long int"),
+    "uint8": ("u8", "torch.uint8", "unsigned char", "byte"),
+    "uint16": ("u16",),
+    "uint32": ("u32",),
+    "uint64": ("u64",),
+    "int8_sq": ("sq", "smoothquant", "w8a8"),
+    "int8_wo": ("w8a16",),
+    "int4_wo": ("w4a16", "int4"),
+    "nvfp4": ("fp4", "mxfp4"),
+    "bool": ("torch.bool",),
+}
+_WORDS = {alias: word for word, aliases in _ALIASES.items() for alias in (word, *aliases)}
+
+
+@dataclass(frozen=True, slots=True)
+class Elements:
+    """Bytes per element of the two inputs and the output of a matrix multiplication of a data type.
+
+    ``left`` are activations, ``right`` weights (one number each for plain types; weight-only schemes differ).
+    """
+
+    left: float
+    right: float
+    output: float
+
+
+_ELEMENTS = {
+    "bf16": Elements(2, 2, 2), "fp16": Elements(2, 2, 2), "fp32": Elements(4, 4, 4), "fp64": Elements(8, 8, 8),
+    "fp8": Elements(1, 1, 2), "fp8_block": Elements(1, 1, 2), "int8": Elements(1, 1, 2), "int8_sq": Elements(1, 1, 2),
+    "int8_wo": Elements(2, 1, 2), "int4_wo": Elements(2, 0.5, 2), "nvfp4": Elements(0.5, 0.5, 2),
+}  # fmt: skip
+_PLAIN = {
+    "bf16": 2, "fp16": 2, "fp32": 4, "fp64": 8, "fp8": 1, "fp8_block": 1, "int8": 1, "int16": 2, "int32": 4, "int64": 8,
+    "uint8": 1, "uint16": 2, "uint32": 4, "uint64": 8, "bool": 1,
+}  # fmt: skip
+
+
+def canonical(name: str) -> str:
+    """The toolkit's word for a data type; a name it does not know stays as it is, in lower case."""
+    word = name.strip().lower()
+    return _WORDS.get(word, word)
+
+
+def element_nbytes(name: str) -> float | None:
+    """Bytes of one element as it crosses a link, ``None`` for an unknown type or a scheme without one width."""
+    return _PLAIN.get(canonical(name))
+
+
+def matrix_elements(name: str) -> Elements | None:
+    """Bytes per element of a matrix multiplication's operands, ``None`` for an unknown type."""
+    return _ELEMENTS.get(canonical(name))
