@@ -23,6 +23,8 @@ from replay.recording import PipelineRecording
 from replay.runlog import RunLog
 from replay.trace import Health, Trace
 
+_NAMED = 8  # folders in a message
+
 Recorded = Trace | PipelineRecording | RunLog
 
 
@@ -37,6 +39,7 @@ class ReadOptions:
 def read(sources: Sequence[Path], options: ReadOptions | None = None) -> Recorded:
     """Read files or folders of one measurement. Raises :class:`TraceError` where they hold nothing usable."""
     expansion = expand(sources)
+    _check_one_run(expansion.files)
     claimed: dict[str, list[SourceFile]] = {}
     unclaimed: list[SourceFile] = []
     formats = _formats()
@@ -60,6 +63,14 @@ def read(sources: Sequence[Path], options: ReadOptions | None = None) -> Recorde
     ((name, files),) = claimed.items()
     result: Recorded = formats[name].read(files, options or ReadOptions())
     return replace(result, health=result.health.merged(_health_of(expansion, unclaimed)))
+
+
+def _check_one_run(files: Sequence[SourceFile]) -> None:
+    """Raises :class:`TraceError` naming the folders of several runs, each with its description."""
+    runs = sorted({file.location.parent.name for file in files if file.name == run_description.FILE_NAME})
+    if len(runs) > 1:
+        named = ", ".join(runs[:_NAMED]) + (f", ... ({len(runs)} in all)" if len(runs) > _NAMED else "")
+        raise TraceError(f"the input holds several runs ({named}); name the folder of one, also inside of an archive")
 
 
 def _formats() -> dict[str, ModuleType]:

@@ -1,4 +1,4 @@
-"""Where bytes come from: files, folders, gzip and tar archives, all read as streams of decompressed blocks."""
+"""Where bytes come from: files, folders and archives, compressed or not, all read as streams of decompressed blocks."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 from pathlib import Path, PurePosixPath
 
-from parsers._archive import BLOCK_BYTES, GZIP_MAGIC, Archive, Span, gunzip, is_archive
+from parsers._archive import Span, is_archive
+from parsers._compression import BLOCK_BYTES, decompress
+from parsers._place import Place, locate, member_beside, spans_at
 from replay.core.errors import TraceError
 
 HEAD_BYTES = 1 << 16
@@ -18,7 +19,7 @@ _EMPTY = "empty files (0 bytes)"
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    """One input file: a path, or a member of a tar archive at that path."""
+    """One input file: a path, or a member of an archive at that path."""
 
     path: Path
     span: Span | None = None
@@ -44,10 +45,7 @@ class SourceFile:
 
     def blocks(self, size: int = BLOCK_BYTES) -> Iterator[bytes]:
         """Decompressed blocks of about ``size`` bytes. Raises ``EOFError`` where a compressed file is cut short."""
-        stored = self.stored_blocks(size)
-        first = next(stored, b"")
-        whole = chain([first] if first else [], stored)
-        return gunzip(whole, size) if first.startswith(GZIP_MAGIC) else whole
+        return decompress(self.stored_blocks(size), size)
 
     def head(self, size: int = HEAD_BYTES) -> bytes:
         """The first ``size`` decompressed bytes, fewer where the file ends (or is damaged) before."""
@@ -79,7 +77,7 @@ class Expansion:
 
 
 def expand(sources: Sequence[Path]) -> Expansion:
-    """All files behind ``sources`` (files, folders, tar archives), each content once.
+    """All files behind ``sources`` (files, folders, archives, folders inside of archives), each content once.
 
     Raises :class:`TraceError` where a source does not exist or nothing is behind any of them.
     """
@@ -88,9 +86,10 @@ def expand(sources: Sequence[Path]) -> Expansion:
     kept: dict[bytes, SourceFile] = {}
     empty: list[str] = []
     for source in sources:
-        if not source.exists():
+        place = locate(source)
+        if not place.path.exists():
             raise TraceError(f"{source.name}: no such file or folder")
-        for file in _files_behind(source, warnings):
+        for file in _files_at(place, warnings):
             reason = _reason_to_skip(file, given=file.path == source and file.span is None)
             digest = b"" if reason else _sha256(file)
             if digest in kept:
@@ -102,24 +101,40 @@ def expand(sources: Sequence[Path]) -> Expansion:
             else:
                 kept[digest] = file
     if not kept:
-        what = "; ".join(f"{count} {reason}" for reason, count in skipped.items()) or "no files"
+        what = "; ".join([*(f"{count} {reason}" for reason, count in skipped.items()), *warnings]) or "no files"
         raise TraceError(f"{', '.join(source.name for source in sources)}: nothing to read ({what})")
     if empty:  # a rank that wrote nothing must not be missed in silence
         warnings.append(f"{', '.join(empty)}: empty (0 bytes) and left out")
     return Expansion(tuple(kept.values()), dict(skipped), tuple(warnings))
 
 
-def _files_behind(source: Path, warnings: list[str]) -> Iterator[SourceFile]:
-    if source.is_dir():
-        for path in sorted(path for path in source.rglob("*") if path.is_file() and not _hidden(path, source)):
-            yield from _files_behind(path, warnings)
-    elif is_archive(source):
-        archive = Archive(source)
-        yield from (SourceFile(source, span) for span in archive.members())
-        if archive.cut_short:
-            warnings.append(f"{source.name} is cut short; the members before are used")
+def beside(source: Path, name: str) -> SourceFile | None:
+    """The file called ``name`` in the folder ``source`` or beside the file ``source``, also inside of an archive."""
+    place = locate(source)
+    if is_archive_at(place):
+        span = member_beside(place, name)
+        if span or place.inside:
+            return SourceFile(place.path, span) if span else None
+    path = (source if source.is_dir() else source.parent) / name
+    return SourceFile(path) if path.is_file() else None
+
+
+def is_archive_at(place: Place) -> bool:
+    """Whether the files at ``place`` are members of an archive."""
+    return bool(place.inside) or (place.path.is_file() and is_archive(place.path))
+
+
+def _files_at(place: Place, warnings: list[str]) -> Iterator[SourceFile]:
+    """Files of a folder at any depth, archives in it opened; members of an archive; else the file itself."""
+    if place.path.is_dir():
+        for path in sorted(path for path in place.path.rglob("*") if path.is_file() and not _hidden(path, place.path)):
+            yield from _files_at(Place(path), warnings)
+    elif is_archive_at(place):
+        spans, about = spans_at(place)
+        yield from (SourceFile(place.path, span) for span in spans)
+        warnings += about
     else:
-        yield SourceFile(source)
+        yield SourceFile(place.path)
 
 
 def _reason_to_skip(file: SourceFile, *, given: bool) -> str:

@@ -41,7 +41,7 @@ class _Saved(msgspec.Struct):
 
 def is_saved(path: Path) -> bool:
     """Does the file begin as a result does?"""
-    if path.is_dir() or not path.name.endswith(".json"):
+    if not path.is_file() or not path.name.endswith(".json"):
         return False
     with path.open("rb") as file:
         head = file.read(HEAD_BYTES)

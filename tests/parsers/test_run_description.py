@@ -25,6 +25,7 @@ def test_layout_model_and_timed_steps_are_read(tmp_path: Path) -> None:
             "layout": {"tp": 2, "gbs": None, "colour": "red"},
             "model": {"layers": 8},
             "profiled_step_ms": {"values": [1.5, 2.5]},
+            "unprofiled_step_ms": {"values": [1.25]},
         },
     )
     found = find([folder])
@@ -32,6 +33,7 @@ def test_layout_model_and_timed_steps_are_read(tmp_path: Path) -> None:
     assert found.model.layers == 8
     assert found.model.hidden is None
     assert found.steps_ms == (1.5, 2.5)
+    assert found.unprofiled_steps_ms == (1.25,)
 
 
 def test_it_lies_beside_a_file_that_is_given(tmp_path: Path) -> None:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import io
+import lzma
 import tarfile
+import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import parsers
+from parsers import run_description
 from replay.core.errors import TraceError
 from tests.parsers.chrome import kernel, names, read, read_paths, span, text
 
@@ -67,12 +72,25 @@ def test_a_rank_file_without_events_is_left_out_by_name(tmp_path: Path) -> None:
     assert refusal(tmp_path / "b.json").startswith("b.json: ")
 
 
-@pytest.mark.parametrize("mode", ["w", "w:gz"])
-def test_archive_of_ranks(tmp_path: Path, mode: str) -> None:
+def zipped(path: Path, members: dict[str, bytes]) -> Path:
+    """The same as a zip file."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    return path
+
+
+def packed(path: Path, members: dict[str, bytes]) -> Path:
+    """An archive of the kind its name says."""
+    modes = {".tar": "w", ".tgz": "w:gz", ".xz": "w:xz", ".bz2": "w:bz2"}
+    return zipped(path, members) if path.suffix == ".zip" else tar(path, members, modes[path.suffix])
+
+
+@pytest.mark.parametrize("name", ["run.tar", "run.tgz", "run.tar.xz", "run.tar.bz2", "run.zip"])
+def test_archive_of_ranks(tmp_path: Path, name: str) -> None:
     """Members outside of the archive's folder are only names here: nothing is unpacked."""
     members = {"run/r1.json": rank_file(1), "../../r0.json": gzip.compress(rank_file(0)), "run/._r1.json": b"\0\5"}
-    path = tar(tmp_path / ("run.tar" if mode == "w" else "run.tgz"), members, mode)
-    trace = read_paths(path)
+    trace = read_paths(packed(tmp_path / name, members))
     assert trace.ranks == (0, 1)
     assert trace.files == ("r0.json", "r1.json")
     assert list(tmp_path.parent.rglob("r0.json")) == []
@@ -87,6 +105,78 @@ def test_archive_cut_short_keeps_the_members_before(tmp_path: Path) -> None:
     trace = read_paths(path)
     assert 1 in trace.ranks
     assert any("run.tar.gz is cut short" in warning for warning in trace.health.warnings)
+
+
+RUNS = {
+    "./a/r0.json": rank_file(0, "one"),
+    "./a/r1.json": rank_file(1, "one"),
+    "./a/run.json": b'{"layout": {"ep": 2}}',
+    "./ab/r0.json": rank_file(0, "two"),
+    "./ab/run.json": b'{"layout": {"ep": 4}}',
+}
+
+
+@pytest.mark.parametrize("name", ["runs.tar.xz", "runs.zip"])
+def test_a_folder_inside_an_archive_is_a_source(tmp_path: Path, name: str) -> None:
+    """With the run.json that lies in it, and nothing of the folders beside."""
+    path = packed(tmp_path / name, RUNS)
+    assert (read_paths(path / "a").ranks, set(names(read_paths(path / "a")))) == ((0, 1), {"one"})
+    assert read_paths(path / "ab" / "r0.json").ranks == (0,)
+    assert run_description.find([path / "a"]).layout == {"ep": 2}
+    assert run_description.find([path / "ab" / "r0.json"]).layout == {"ep": 4}
+    assert run_description.find([path]).layout == {}
+
+
+def test_a_folder_that_an_archive_does_not_hold_is_named(tmp_path: Path) -> None:
+    """With those that it holds."""
+    path = packed(tmp_path / "runs.tar.xz", RUNS)
+    assert refusal(path / "b") == "runs.tar.xz: holds no b; did you mean ab? It holds a, ab"
+    assert refusal(path / "zzz" / "r0.json") == "runs.tar.xz: holds no zzz/r0.json; it holds a, ab"
+    assert refusal(tmp_path / "none.tar.xz" / "a") == "a: no such file or folder"
+
+
+def test_several_runs_are_refused_by_name(tmp_path: Path) -> None:
+    """The files of one are wanted."""
+    path = packed(tmp_path / "runs.tar.xz", RUNS)
+    assert refusal(path) == "the input holds several runs (a, ab); name the folder of one, also inside of an archive"
+
+
+def test_a_description_that_an_archive_holds(tmp_path: Path) -> None:
+    """Where there is one only, it is that of the archive's traces."""
+    path = packed(tmp_path / "run.tgz", {"x/r0.json": rank_file(0), "x/run.json": b'{"layout": {"ep": 8}}'})
+    assert run_description.find([path]).layout == {"ep": 8}
+
+
+def test_zip_members_that_cannot_be_read_are_named(tmp_path: Path) -> None:
+    """The others are used; links in it lead nowhere."""
+    path = zipped(tmp_path / "run.zip", {"r0.json": rank_file(0), "r1.json": rank_file(1)})
+    content = bytearray(path.read_bytes())
+    content[content.index(b"r1.json") + len("r1.json") + 4] ^= 0xFF
+    path.write_bytes(content)
+    trace = read_paths(path)
+    assert trace.ranks == (0,)
+    assert "run.zip: r1.json is damaged and left out" in trace.health.warnings
+    path.write_bytes(content[:200])
+    assert refusal(path) == "run.zip: nothing to read (run.zip is cut short or damaged)"
+
+
+@pytest.mark.parametrize("compress", [gzip.compress, lzma.compress, bz2.compress])
+def test_compressed_files(tmp_path: Path, compress: Callable[[bytes], bytes]) -> None:
+    """By their content; several streams in one file are one text."""
+    content = rank_file(3, "one")
+    (tmp_path / "r.json.z").write_bytes(compress(content[:100]) + compress(content[100:]))
+    assert read_paths(tmp_path / "r.json.z").ranks == (3,)
+
+
+@pytest.mark.parametrize("compress", [gzip.compress, lzma.compress, bz2.compress])
+def test_compressed_file_cut_short(tmp_path: Path, compress: Callable[[bytes], bytes]) -> None:
+    """What can be had of it is used, and the loss is told."""
+    rows = [span(f"op{i}", NOW_US + i * 37, 1 + (i * i) % 97) for i in range(40_000)]
+    stored = compress(text(rows))
+    (tmp_path / "r.json.z").write_bytes(stored[: len(stored) * 3 // 4])
+    trace = read_paths(tmp_path / "r.json.z")
+    assert 0 < len(trace) < len(rows)
+    assert trace.health.warnings
 
 
 def test_same_content_twice_is_taken_once(tmp_path: Path) -> None:
