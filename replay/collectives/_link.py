@@ -1,4 +1,9 @@
-"""A link: what one rank can send to its peers."""
+"""A link: what one rank can send to its peers.
+
+Communication libraries move small messages with protocols of low latency and low bandwidth (NCCL: LL, LL128) and large
+ones with the opposite (Simple), and take whichever is faster. The time of a link is therefore the least over its
+protocols of latency + bytes / bandwidth, joined without a kink.
+"""
 
 from __future__ import annotations
 
@@ -13,15 +18,43 @@ from replay.core.units import NS_PER_S
 Sizes = npt.ArrayLike
 """A number or an array of bytes."""
 
+SHARPNESS = 8.0
+"""Exponent of the smooth minimum: two protocols that cost the same cost 2^(-1/8) = 0.92 of it together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Protocol:
+    """One way to move a message: latency of a message, and bandwidth of one rank in one direction."""
+
+    bytes_per_s: float
+    latency_ns: float
+
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """Latency of one message and bandwidth of one rank, one direction."""
+    """Latency of one message and bandwidth of one rank, one direction; ``floor_ns`` is paid once whatever is sent.
+
+    ``protocols`` are what else the link may use.
+    """
 
     bytes_per_s: float
     latency_ns: float = 0.0
+    floor_ns: float = 0.0
+    protocols: tuple[Protocol, ...] = ()
 
-    def time_ns(self, nbytes: Sizes, messages: float = 1.0) -> Float64:
-        """messages · latency + nbytes / bandwidth; 0 where nothing is sent."""
-        size = np.asarray(nbytes, dtype=np.float64)
-        return np.where(size > 0, messages * self.latency_ns + size * NS_PER_S / self.bytes_per_s, 0.0)
+    def time_ns(self, nbytes: Sizes, messages: npt.ArrayLike = 1.0) -> Float64:
+        """floor + min over protocols of (messages · latency + nbytes / bandwidth); 0 where nothing is sent."""
+        size, count = np.broadcast_arrays(np.asarray(nbytes, np.float64), np.asarray(messages, np.float64))
+        ways = (Protocol(self.bytes_per_s, self.latency_ns), *self.protocols)
+        times = np.stack([count * way.latency_ns + size * NS_PER_S / way.bytes_per_s for way in ways])
+        return np.where(size > 0, self.floor_ns + smooth_minimum(times), 0.0)
+
+
+def smooth_minimum(times: Float64) -> Float64:
+    """(sum t^-q)^(-1/q) over the first axis, q = SHARPNESS: the minimum where one is clearly least; 0 where one is 0."""
+    least = times.min(axis=0)
+    if len(times) == 1:
+        return np.asarray(least)
+    ratio = times / np.where(least > 0, least, 1.0)
+    total = (np.where(ratio > 0, ratio, 1.0) ** -SHARPNESS).sum(axis=0)
+    return np.asarray(least * total ** (-1.0 / SHARPNESS))

@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from math import comb
 
 import numpy as np
+import numpy.typing as npt
 
+from replay.collectives import point_to_point
 from replay.collectives._link import Link, Sizes
 from replay.collectives.hierarchical import two_tier_time_ns
 from replay.core.columns import Float64
@@ -60,9 +62,13 @@ def remote_ranks_inside(router: Router, ranks: int, devices_per_node: int) -> fl
     return distinct_parts(router, ranks) * (1.0 - 1.0 / local)
 
 
-def time_ns(nbytes: Sizes, ranks: int, link: Link) -> Float64:
+steps = point_to_point.steps
+sent_nbytes = point_to_point.sent_nbytes
+
+
+def time_ns(nbytes: Sizes, ranks: npt.ArrayLike, link: Link) -> Float64:
     """Time of ``nbytes`` that leave a rank over one link (``ranks`` only tells a lone rank, which sends nothing)."""
-    return link.time_ns(nbytes if ranks > 1 else 0.0)
+    return link.time_ns(sent_nbytes(nbytes, ranks), steps(ranks))
 
 
 def exchange_time_ns(token_nbytes: Sizes, copies: tuple[float, float], intra: Link, inter: Link) -> Float64:

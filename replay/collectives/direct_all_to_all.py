@@ -1,21 +1,29 @@
-"""Direct all-to-all: every rank sends each peer its block, its own block stays."""
+"""Direct all-to-all: every rank sends each peer its block, all at once; its own block stays."""
 
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
+from replay.collectives import ring_all_gather
+from replay.collectives._cost_model import cost_model
 from replay.collectives._link import Link, Sizes
 from replay.core.columns import Float64
 from replay.trace import CollectiveKind
 
 KINDS = (CollectiveKind.ALL_TO_ALL,)
 
-
-def sent_nbytes(nbytes: Sizes, ranks: int) -> Float64:
-    """S · (1 - 1/n) bytes per rank, S = the whole buffer, balanced."""
-    return np.asarray(nbytes, dtype=np.float64) * (1.0 - 1.0 / ranks)
+sent_nbytes = ring_all_gather.sent_nbytes
 
 
-def time_ns(nbytes: Sizes, ranks: int, link: Link) -> Float64:
-    """(n - 1) · latency + S · (1 - 1/n) / bandwidth."""
-    return link.time_ns(sent_nbytes(nbytes, ranks), messages=ranks - 1)
+def steps(ranks: npt.ArrayLike) -> Float64:
+    """1; 0 for a lone rank."""
+    return np.where(np.asarray(ranks) > 1, 1.0, 0.0)
+
+
+def time_ns(nbytes: Sizes, ranks: npt.ArrayLike, link: Link) -> Float64:
+    """latency + S · (1 - 1/n) / bandwidth."""
+    return link.time_ns(sent_nbytes(nbytes, ranks), steps(ranks))
+
+
+COST_MODELS = (cost_model("direct_all_to_all", KINDS, steps, sent_nbytes),)

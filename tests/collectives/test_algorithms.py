@@ -7,7 +7,22 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from replay.collectives import direct_all_to_all, hierarchical, ring_all_gather, ring_all_reduce, ring_reduce_scatter
+from replay.collectives import (
+    chain,
+    direct_all_to_all,
+    halving_doubling,
+    hierarchical,
+    mesh_all_reduce,
+    mesh_exchange,
+    pairwise_all_to_all,
+    point_to_point,
+    recursive_doubling,
+    ring_all_gather,
+    ring_all_reduce,
+    ring_reduce_scatter,
+    switch_all_reduce,
+    tree_all_reduce,
+)
 from replay.collectives._link import Link
 from replay.core.plugins import members
 from replay.trace import CollectiveKind
@@ -44,8 +59,17 @@ def test_twice_the_bandwidth_halves_the_part_above_latency(algorithm: ModuleType
         (ring_all_gather, 3 * 100 + 3000),  # 3 steps of 1000 bytes
         (ring_reduce_scatter, 3 * 100 + 3000),
         (ring_all_reduce, 6 * 100 + 6000),
-        (direct_all_to_all, 3 * 100 + 3000),  # 3 peers, 1000 bytes each
+        (direct_all_to_all, 100 + 3000),  # 3 peers at once, 1000 bytes each
+        (pairwise_all_to_all, 3 * 100 + 3000),
         (hierarchical, 100 + 3000),  # one node
+        (tree_all_reduce, 4 * 100 + 6000),  # up and down two levels
+        (halving_doubling, 4 * 100 + 6000),  # 2000 + 1000 + 1000 + 2000 bytes
+        (recursive_doubling, 2 * 100 + 3000),  # 1000 + 2000 bytes
+        (switch_all_reduce, 2 * 100 + 5000),  # 4000 read, 1000 written
+        (mesh_all_reduce, 2 * 100 + 2000),  # 1000 bytes over each of 3 links, twice
+        (mesh_exchange, 100 + 1000),
+        (chain, 3 * 100 + 4000),
+        (point_to_point, 100 + 4000),
     ],
     ids=lambda value: name(value) if isinstance(value, ModuleType) else str(value),
 )
