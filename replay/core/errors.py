@@ -32,6 +32,12 @@ class ProfileError(ReplayError, ValueError):
     """A hardware profile is malformed or lacks a parameter that is needed."""
 
 
+class FitError(ReplayError, ValueError):
+    """Samples cannot determine the parameters of a cost model; the message names them and what would help."""
+
+    exit_code = 3
+
+
 class RefusedError(ReplayError, ValueError):
     """The input cannot answer the question; the message says what is missing and how to supply it (exit code 3)."""
 

@@ -1,0 +1,142 @@
+"""fit: parameters of a cost model from samples, with errors, correlations and outliers.
+
+Residuals are log(predicted / measured) by default. Where the samples cannot determine a parameter, or it ends at a
+bound, the fit is refused with a sentence; a parameter that its model marks optional is held instead (at its start
+value, or at the bound), and the result says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from calibration import identify
+from calibration.covariance import Errors, correlation, covariance
+from calibration.loss import Loss
+from calibration.problem import Problem, Residual, bounds, inward, outward, pose
+from calibration.solve import Solution, solve
+from hwprofiles.fitted import Score
+from replay.core.columns import Float64, Int64
+from replay.core.errors import FitError
+from replay.cost_model import CostModel
+from replay.samples import Samples
+
+OUTLIER_SCALES = 5.0
+"""A row further off than this many ordinary residuals is listed as an outlier."""
+
+
+@dataclass(frozen=True, slots=True)
+class FitOptions:
+    """``start`` are values by parameter (of given ones: the values); ``seed`` is for resampling and random splits."""
+
+    loss: Loss = Loss.ROBUST
+    residual: Residual = Residual.LOG
+    errors: Errors = Errors.AUTO
+    start: Mapping[str, float] = field(default_factory=dict)
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class FitResult:
+    """What samples say about a cost model. ``rows`` of the samples given were used.
+
+    ``stderr`` holds the fitted parameters only, in their units (of logarithmic ones value · error of the logarithm);
+    ``correlations`` is in the order of ``names``. ``outliers`` index the samples given, the worst first.
+    """
+
+    model: CostModel
+    values: Mapping[str, float]
+    stderr: Mapping[str, float]
+    names: tuple[str, ...]
+    correlations: Float64
+    held: Mapping[str, str]  # optional parameter → why it was not fitted
+    rows: Int64
+    predicted_ns: Float64
+    scale: float  # of an ordinary residual
+    outliers: Int64
+    score: Score
+
+
+def fit(model: CostModel, samples: Samples, options: FitOptions | None = None) -> FitResult:
+    """Fit a cost model. :class:`FitError` says which parameters the samples do not determine, and what would help."""
+    options = options or FitOptions()
+    problem = pose(model, samples, options.residual, options.start)
+    held: dict[str, str] = {}
+    start = dict(options.start)
+    while True:
+        solution = solve(problem, options.loss, start)
+        jacobian = problem.jacobian(solution.point)
+        undetermined, covariances = _judge(problem, solution, jacobian, options)
+        if undetermined is None:
+            return _result(problem, solution, covariances, held, options)
+        start = problem.values(solution.point)
+        problem, held = _hold(problem, solution, undetermined, held)
+
+
+def _judge(
+    problem: Problem, solution: Solution, jacobian: Float64, options: FitOptions
+) -> tuple[identify.Undetermined | None, Float64]:
+    """What is not determined, else the covariance matrix. Bounds come first: there the Jacobian tells nothing."""
+    nothing = np.empty((0, 0))
+    early = identify.at_bounds(problem, solution.point) or identify.without_rank(problem, jacobian)
+    if early is not None:
+        return early, nothing
+    covariances = covariance(problem, solution, jacobian, options.errors, options.seed)
+    return identify.too_uncertain(problem, np.sqrt(np.diag(covariances))), covariances
+
+
+def _hold(
+    problem: Problem, solution: Solution, undetermined: identify.Undetermined, held: dict[str, str]
+) -> tuple[Problem, dict[str, str]]:
+    """The problem without one optional parameter; :class:`FitError` where none of the undetermined is optional."""
+    name = identify.optional_of(problem, undetermined.names)
+    if name is None:
+        raise FitError(f"{problem.model.name}: {undetermined.reason}; {_sources(problem)}")
+    spec = next(spec for spec in problem.free if spec.name == name)
+    value = spec.initial
+    if undetermined.at_bound:
+        x = solution.point[problem.free.index(spec)]
+        low, high = bounds(spec)
+        value = outward(spec, low if x - low < high - x else high)
+    return problem.holding(name, value), held | {name: undetermined.reason}
+
+
+def _sources(problem: Problem) -> str:
+    return f"{len(problem)} samples from {', '.join(problem.samples.source.present())}"
+
+
+def _result(
+    problem: Problem, solution: Solution, covariances: Float64, held: dict[str, str], options: FitOptions
+) -> FitResult:
+    values = problem.values(solution.point)
+    deviation = np.sqrt(np.diag(covariances)) if len(problem.free) else np.empty(0)
+    stderr = {
+        spec.name: float(error * (values[spec.name] if spec.log else 1.0))
+        for spec, error in zip(problem.free, deviation, strict=True)
+    }
+    predicted = problem.predicted(solution.point)
+    off = np.abs(solution.weights * problem.residuals(solution.point)) / solution.scale
+    far = np.flatnonzero(off > OUTLIER_SCALES)
+    worst = far[np.argsort(-off[far], kind="stable")]
+    return FitResult(
+        model=problem.model,
+        values=values,
+        stderr=stderr,
+        names=tuple(spec.name for spec in problem.free),
+        correlations=correlation(covariances) if len(problem.free) else covariances,
+        held=held,
+        rows=problem.rows,
+        predicted_ns=predicted,
+        scale=solution.scale,
+        outliers=problem.rows[worst],
+        score=score(predicted, problem.samples.time_ns),
+    )
+
+
+def score(predicted: Float64, measured: Float64) -> Score:
+    """Median and 90th percentile of |predicted / measured - 1|, percent."""
+    error = 100.0 * np.abs(predicted / measured - 1.0)
+    median, p90 = np.quantile(error, (0.5, 0.9))
+    return Score(float(median), float(p90), len(error))

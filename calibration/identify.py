@@ -1,0 +1,84 @@
+"""What samples cannot tell: parameters without effect, combinations that cancel, errors too large, bounds reached."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from calibration.problem import Problem, bounds
+from replay.core.columns import Float64
+
+RANK_TOLERANCE = 1e-6
+"""Smallest over largest singular value of the Jacobian with columns of length one; differences resolve about 1e-9."""
+
+LARGEST_LOG_ERROR = 1.0
+"""A standard error of a factor e or more: the samples do not tell the order of magnitude."""
+
+_AT_BOUND = 1e-4  # of the distance between the bounds
+
+
+@dataclass(frozen=True, slots=True)
+class Undetermined:
+    """Parameters that the samples do not tell, the worst first, and why, as the end of a sentence."""
+
+    names: tuple[str, ...]
+    reason: str
+    at_bound: bool = False
+
+
+def without_rank(problem: Problem, jacobian: Float64) -> Undetermined | None:
+    """Parameters that change nothing, or a combination of which changes nothing."""
+    lengths = np.linalg.norm(jacobian, axis=0)
+    names = [spec.name for spec in problem.free]
+    if (idle := np.flatnonzero(lengths <= 1e-9 * max(lengths.max(initial=0.0), 1e-300))).size:
+        named = tuple(names[i] for i in idle)
+        return Undetermined(named, f"no sample depends on {' or '.join(named)}{_constants(problem)}")
+    _, singular, axes = np.linalg.svd(jacobian / lengths, full_matrices=False)
+    if len(singular) < 2 or singular[-1] > RANK_TOLERANCE * singular[0]:
+        return None
+    weights = np.abs(axes[-1])
+    order = np.argsort(-weights, kind="stable")
+    named = tuple(names[i] for i in order if weights[i] > 0.1 * weights.max())
+    return Undetermined(named, f"the samples cannot tell {' from '.join(named)}{_constants(problem)}")
+
+
+def too_uncertain(problem: Problem, deviation: Float64) -> Undetermined | None:
+    """The parameter with the largest error, where that leaves its order of magnitude open."""
+    widths = [LARGEST_LOG_ERROR if spec.log else 0.5 * (spec.high - spec.low) for spec in problem.free]
+    excess = deviation / np.array(widths)
+    if not len(excess) or excess.max() <= 1.0:
+        return None
+    name = problem.free[int(np.argmax(excess))].name
+    return Undetermined((name,), f"the samples leave {name} open (standard error of a factor e or more)")
+
+
+def at_bounds(problem: Problem, point: Float64) -> Undetermined | None:
+    """Parameters that ended at a bound of their search."""
+    found: dict[str, str] = {}
+    for spec, x in zip(problem.free, point, strict=True):
+        low, high = bounds(spec)
+        margin = _AT_BOUND * (high - low) if np.isfinite(high - low) else 0.0
+        if x <= low + margin:
+            found[spec.name] = f"{spec.name} ends at its lower bound, {spec.low:g} {spec.unit}"
+        elif x >= high - margin:
+            found[spec.name] = f"{spec.name} ends at its upper bound, {spec.high:g} {spec.unit}"
+    return Undetermined(tuple(found), " and ".join(found.values()), at_bound=True) if found else None
+
+
+def optional_of(problem: Problem, names: tuple[str, ...]) -> str | None:
+    """The first of the names that a model can do without knowing."""
+    optional = {spec.name for spec in problem.free if spec.optional}
+    return next((name for name in names if name in optional), None)
+
+
+def _constants(problem: Problem) -> str:
+    """Sizes that are the same in every sample, as a hint at what to measure."""
+    same: Mapping[str, float] = {
+        name: float(problem.columns[name][0])
+        for name in problem.model.needs
+        if (problem.columns[name] == problem.columns[name][0]).all()
+    }
+    listed = ", ".join(f"{name} = {value:g}" for name, value in same.items())
+    return f" (all have {listed}; measure other values too)" if same else ""
