@@ -51,7 +51,7 @@ class Link:
 
 
 def smooth_minimum(times: Float64) -> Float64:
-    """(sum t^-q)^(-1/q) over the first axis, q = SHARPNESS: the minimum where one is clearly least; 0 where one is 0."""
+    """(sum t^-q)^(-1/q) over the first axis, q = SHARPNESS: the minimum where one is clearly least."""
     least = times.min(axis=0)
     if len(times) == 1:
         return np.asarray(least)
