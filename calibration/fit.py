@@ -15,7 +15,7 @@ import numpy as np
 from calibration import identify
 from calibration.covariance import Errors, correlation, covariance
 from calibration.loss import Loss
-from calibration.problem import Problem, Residual, bounds, inward, outward, pose
+from calibration.problem import Problem, Residual, bounds, outward, pose
 from calibration.solve import Solution, solve
 from hwprofiles.fitted import Score
 from replay.core.columns import Float64, Int64
