@@ -44,9 +44,12 @@ def corresponding(index: int, target: int, source: int) -> int:
     return 1 + (index - 1) * (source - 2) // (target - 2)
 
 
-def position_class(microbatch: int, count: int) -> int:
-    """0 first, 1 steady, 2 last micro-batch (R7: weight casts, gathers and gradient syncs sit at the ends)."""
-    if microbatch == 0:
+def position_class(microbatch: int, count: int, phase: Phase = Phase.FORWARD) -> int:
+    """0 first, 1 steady, 2 last micro-batch (R7: weight casts, gathers and gradient syncs sit at the ends).
+
+    The only one of a step is the first going forward, and the last going backward.
+    """
+    if microbatch == 0 and (count > 1 or phase is Phase.FORWARD):
         return 0
     return 2 if microbatch == count - 1 else 1
 
@@ -68,7 +71,8 @@ class Chooser:
         Raises RefusedError where the source must have done it but did not record it.
         """
         count = self._target.microbatches or 1
-        kind = key._replace(microbatch=position_class(key.microbatch, count) if key.microbatch >= 0 else -1)
+        place = position_class(key.microbatch, count, key.phase) if key.microbatch >= 0 else -1
+        kind = key._replace(microbatch=place)
         kind = kind._replace(ordinal=-1)
         if (kind, rank) not in self._found:
             self._found[kind, rank] = self._search(kind, rank)
@@ -93,7 +97,7 @@ class Chooser:
         pool = _prefer(pool, lambda block: self._place[int(ranks[block])] == place)
         if kind.microbatch >= 0:
             count = program.layout.microbatches or 1 + max(keys[block].microbatch for block in pool)
-            place_of = {block: position_class(keys[block].microbatch, count) for block in pool}
+            place_of = {block: position_class(keys[block].microbatch, count, kind.phase) for block in pool}
             nearest = next(c for c in _nearest_classes(kind) if c in place_of.values())
             pool = [block for block in pool if place_of[block] == nearest]
         signature, _ = Counter(program.signatures[block] for block in pool).most_common(1)[0]

@@ -31,10 +31,10 @@ from replay.simulate.engine import simulate
 from replay.whatif import ep
 from replay.whatif.experts import read_loads
 
-ANSWERED = ("ep", "pp", "vpp", "gbs", "schedule")  # layout keys that this level re-times or lays out anew
-UNANSWERED = ("tp", "cp", "etp", "mbs", "seq", "world_size", "dispatcher")
-OTHER_SIZES = Topic("--tp, --cp, --etp, --mbs, --seq, --dp, --world, --dispatcher", False, "not modelled for traces")
-RELAID = ("pp", "vpp", "gbs", "microbatches", "schedule", "group_size")
+ANSWERED = ("ep", "pp", "vpp", "dp", "world", "gbs", "schedule")  # re-timed or laid out anew
+UNANSWERED = ("tp", "cp", "etp", "mbs", "seq", "dispatcher")
+OTHER_SIZES = Topic("--tp, --cp, --etp, --mbs, --seq, --dispatcher", False, "not modelled for traces")
+RELAID = ("pp", "vpp", "dp", "gbs", "microbatches", "schedule", "group_size")
 UNASSIGNED_PCT = 5.0  # of device time; what lies outside every range is not re-timed
 EXPERT_ROLES = (Role.DISPATCH, Role.EXPERTS, Role.COMBINE)
 
@@ -85,13 +85,12 @@ def program_topics(baseline: Baseline, source: Source) -> tuple[Topic, ...]:
         experts = Topic("--ep, --experts", True, known)
     passes = int(labels.microbatch.max(initial=-1)) >= 0
     why = known if passes else "no range names a micro-batch"
-    return experts, Topic("--pp, --vpp, --gbs, --schedule", passes, why), OTHER_SIZES
+    return experts, Topic("--pp, --vpp, --dp, --world, --gbs, --schedule", passes, why), OTHER_SIZES
 
 
 def _check_answered(source: Layout, target: Layout) -> None:
     """Refuse sizes that no model of this level knows; those that follow from others (dp, micro-batches) are fine."""
-    words = {"world_size": "the number of devices (--dp, --world)"}
-    refused = [words.get(key, key) for key in UNANSWERED if getattr(source, key) != getattr(target, key)]
+    refused = [key for key in UNANSWERED if getattr(source, key) != getattr(target, key)]
     if refused:
         raise RefusedError(
             f"a change of {', '.join(refused)} is not modelled for traces; {', '.join(ANSWERED)} can be changed, and "

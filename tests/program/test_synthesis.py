@@ -267,3 +267,10 @@ def test_fused_exchanges_are_refused_by_name() -> None:
     fused = replace(graph, comms=replace(graph.comms, kind=kind))
     with pytest.raises(RefusedError, match="fused send/receive kernels"):
         synthesise(lift(fused, labels), labels.layout)
+
+
+def test_twice_the_replicas_halve_the_microbatches() -> None:
+    """dp 2 to 4 at gbs 4, m 2 to 1: 2 (F + B) + sum = 60 + 40 becomes 30 + 40 (3/4) / (1/2)."""
+    lifted = program(2, Costs(5, 10, gradients=40), pp=1, dp=2, world_size=2, group_size=1, gbs=4, microbatches=2)
+    assert step_of(lifted, lifted.layout) == 100
+    assert step_of(lifted, lifted.layout.change(dp=4)) == 30 + 60
