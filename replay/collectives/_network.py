@@ -1,0 +1,156 @@
+"""What a hardware profile says about the time of a collective: fitted where it was calibrated, else from its datasheet.
+
+Best first: a fit of this collective on this tier of links (of several algorithms the one that predicted its held-out
+samples best); for groups of several ranks on several nodes, a ring or tree put together from the fits of both tiers;
+the profile's own bandwidths and latencies with the usual algorithm.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import ModuleType
+
+import numpy as np
+
+from hwprofiles import HardwareProfile
+from hwprofiles.fitted import Fitted
+from replay.collectives import _hccl, hierarchical, ring_all_gather, ring_all_reduce, ring_reduce_scatter
+from replay.collectives._cost_model import link_of
+from replay.collectives._link import Link, Sizes
+from replay.collectives._two_tiers import Nodes, ring_time_ns, tree_time_ns
+from replay.core.columns import Float64, Int8
+from replay.core.evidence import Grade
+from replay.core.plugins import members
+from replay.trace import CollectiveKind
+
+RINGS: dict[CollectiveKind, ModuleType] = {
+    CollectiveKind.ALL_REDUCE: ring_all_reduce,
+    CollectiveKind.ALL_GATHER: ring_all_gather,
+    CollectiveKind.REDUCE_SCATTER: ring_reduce_scatter,
+}
+"""Collectives that run as rings over several nodes."""
+
+USUAL: dict[CollectiveKind, str] = {
+    CollectiveKind.ALL_REDUCE: "ring_all_reduce",
+    CollectiveKind.ALL_GATHER: "ring_all_gather",
+    CollectiveKind.REDUCE_SCATTER: "ring_reduce_scatter",
+    CollectiveKind.ALL_TO_ALL: "direct_all_to_all",
+    CollectiveKind.BROADCAST: "chain",
+    CollectiveKind.REDUCE: "chain",
+    CollectiveKind.SEND: "point_to_point",
+    CollectiveKind.RECV: "point_to_point",
+    CollectiveKind.SEND_RECV: "point_to_point",
+    CollectiveKind.DISPATCH: "deduplicating",
+    CollectiveKind.COMBINE: "deduplicating",
+}
+"""Algorithm of a collective where nothing says which one runs."""
+
+MESHES: dict[CollectiveKind, str] = {
+    CollectiveKind.ALL_REDUCE: "mesh_all_reduce",
+    CollectiveKind.ALL_GATHER: "mesh_exchange",
+    CollectiveKind.REDUCE_SCATTER: "mesh_exchange",
+    CollectiveKind.ALL_TO_ALL: "mesh_exchange",
+}
+"""Algorithm of a collective among devices that have a link to each other of their own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """Times in ns and their evidence grades, of the shape of the sizes asked for; ``formula`` says what was used."""
+
+    time_ns: Float64
+    grade: Int8
+    formula: str
+
+
+def collective_time(profile: HardwareProfile, kind: CollectiveKind, nbytes: Sizes, nodes: Nodes) -> Estimate | None:
+    """Time of a collective of ``nbytes`` (the larger of a rank's two buffers); ``None`` where the profile cannot tell.
+
+    0 for a lone rank.
+    """
+    size = np.atleast_1d(np.asarray(nbytes, np.float64))
+    if nodes.ranks == 1:
+        return Estimate(np.zeros_like(size), np.full(len(size), Grade.MEASURED, np.int8), "one rank sends nothing")
+    tier = "intra_node" if nodes.nodes == 1 else "inter_node" if nodes.ranks_per_node == 1 else "mixed"
+    fit = best_fit(profile, kind, tier)
+    if fit is not None:
+        columns = {"nbytes": size, "ranks": np.full(len(size), float(nodes.ranks))}
+        time = members("replay.collectives")[fit.model].COST_MODELS[0].predict(fit.values(), columns)
+        return Estimate(time, fit.grades(columns), f"{fit.model} fitted on {tier} links")
+    if tier == "mixed" and (composed := _composed(profile, kind, size, nodes)) is not None:
+        return composed
+    return _datasheet(profile, kind, size, nodes)
+
+
+def best_fit(profile: HardwareProfile, kind: CollectiveKind, tier: str) -> Fitted | None:
+    """Of the fits of a collective on a tier, the one whose held-out samples were predicted best."""
+    fits = [fit for fit in profile.fitted if fit.key.get("op") == kind.name.lower() and fit.key.get("tier") == tier]
+    return min(fits, key=_held_out_pct, default=None)
+
+
+def _held_out_pct(fit: Fitted) -> float:
+    """Mean over the splits of their median error, without the rows fitted; of an unscored fit: infinite."""
+    scores = [score.median_pct for split, score in fit.scores.items() if split != "fit"]
+    return sum(scores) / len(scores) if scores else float("inf")
+
+
+def _composed(profile: HardwareProfile, kind: CollectiveKind, size: Float64, nodes: Nodes) -> Estimate | None:
+    """Ring or tree over both tiers from the fits of each: extrapolated, since such groups were never measured."""
+    inside, across = (_link(profile, kind, tier) for tier in ("intra_node", "inter_node"))
+    if inside is None or across is None or kind not in RINGS:
+        return None
+    ring = RINGS[kind]
+    steps = float(ring.steps(nodes.ranks))
+    time = ring_time_ns(ring.sent_nbytes(size, nodes.ranks), steps, nodes, inside, across)
+    if kind is CollectiveKind.ALL_REDUCE:
+        time = np.minimum(time, tree_time_ns(size, nodes, inside, across))
+    formula = f"{ring.__name__.rpartition('.')[2]} over links fitted inside a node and between nodes"
+    return Estimate(time, np.full(len(size), Grade.EXTRAPOLATED, np.int8), formula)
+
+
+def _link(profile: HardwareProfile, kind: CollectiveKind, tier: str) -> Link | None:
+    """The link of a tier as the ring of a collective sees it."""
+    fit = profile.fit(USUAL[kind], op=kind.name.lower(), tier=tier) if kind in USUAL else None
+    return link_of(fit.values()) if fit is not None else None
+
+
+def _datasheet(profile: HardwareProfile, kind: CollectiveKind, size: Float64, nodes: Nodes) -> Estimate | None:
+    """Bandwidths and latencies of the profile with the usual algorithm."""
+    if kind not in USUAL:
+        return None
+    grade = np.full(len(size), Grade.DATASHEET, np.int8)
+    pair = _flat_link(profile, "intra_node_pair", "intra_node")
+    intra, inter = (_flat_link(profile, tier, tier) for tier in ("intra_node", "inter_node"))
+    if nodes.nodes > 1 and nodes.ranks_per_node > 1:
+        found = _two_tier_datasheet(kind, size, nodes, (pair, intra, inter))
+        return None if found is None else Estimate(found[0], grade, f"{found[1]}, datasheet")
+    meshed = nodes.nodes == 1 and pair is not None and kind in MESHES
+    link = pair if meshed else intra if nodes.nodes == 1 else inter
+    if link is None:
+        return None
+    name = MESHES[kind] if meshed else USUAL[kind]
+    return Estimate(members("replay.collectives")[name].time_ns(size, nodes.ranks, link), grade, f"{name}, datasheet")
+
+
+def _two_tier_datasheet(
+    kind: CollectiveKind, size: Float64, nodes: Nodes, links: tuple[Link | None, Link | None, Link | None]
+) -> tuple[Float64, str] | None:
+    """Time and algorithm of several ranks on several nodes; links of a pair, of a node and between nodes."""
+    pair, intra, inter = links
+    if inter is None:
+        return None
+    if pair is not None and kind in _hccl.BETWEEN_SERVERS:
+        return _hccl.time_ns(kind, size, nodes, pair, inter), "mesh inside servers and HCCL's choice between them"
+    if intra is None:
+        return None
+    if kind in RINGS:
+        ring = RINGS[kind]
+        sent, steps = ring.sent_nbytes(size, nodes.ranks), float(ring.steps(nodes.ranks))
+        return ring_time_ns(sent, steps, nodes, intra, inter), "ring over two tiers"
+    inside, outside = hierarchical.tier_nbytes(size, nodes.ranks, nodes.ranks_per_node)
+    return hierarchical.two_tier_time_ns(inside, outside, intra, inter), "the slower of two tiers"
+
+
+def _flat_link(profile: HardwareProfile, bandwidth_of: str, latency_of: str) -> Link | None:
+    bandwidth = profile.get(f"{bandwidth_of}_bytes_per_s")
+    return None if bandwidth is None else Link(bandwidth, profile.get(f"{latency_of}_latency_ns") or 0.0)

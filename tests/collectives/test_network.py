@@ -1,0 +1,122 @@
+"""Times of collectives from a hardware profile: fits first, then tiers put together, then the datasheet."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from hwprofiles import HardwareProfile, Parameter
+from hwprofiles.fitted import Fitted, Score
+from replay.collectives import _hccl
+from replay.collectives._link import Link, Protocol
+from replay.collectives._network import best_fit, collective_time
+from replay.collectives._two_tiers import Nodes, ring_time_ns, tree_time_ns
+from replay.core.evidence import Grade
+from replay.trace import CollectiveKind
+
+REDUCE = CollectiveKind.ALL_REDUCE
+
+
+def flat(**values: float) -> dict[str, Parameter]:
+    return {name: Parameter(value, "B/s", Grade.DATASHEET, "test") for name, value in values.items()}
+
+
+def profile(*fits: Fitted, **values: float) -> HardwareProfile:
+    return HardwareProfile("test", "test", (), flat(**values), fits)
+
+
+def fitted(model: str, tier: str, score_pct: float, latency_ns: float = 100.0, bytes_per_s: float = 1e9) -> Fitted:
+    values = {
+        "floor_ns": 1.0,
+        "latency_ns": latency_ns,
+        "bytes_per_s": bytes_per_s,
+        "small_latency_ratio": 1.0,
+        "small_bandwidth_ratio": 1e-3,  # never the faster way in these tests
+    }
+    parameters = {name: Parameter(value, "", Grade.FITTED, "test") for name, value in values.items()}
+    return Fitted(
+        model,
+        {"op": "all_reduce", "tier": tier},
+        parameters,
+        {"nbytes": (1e3, 1e6), "ranks": (2, 8)},
+        {"random half": Score(score_pct, 2 * score_pct, 10)},
+    )
+
+
+def test_the_algorithm_that_predicted_held_out_samples_best_is_taken() -> None:
+    found = best_fit(
+        profile(fitted("ring_all_reduce", "intra_node", 9.0), fitted("tree_all_reduce", "intra_node", 3.0)),
+        REDUCE,
+        "intra_node",
+    )
+    assert found is not None
+    assert found.model == "tree_all_reduce"
+
+
+def test_sizes_beyond_the_calibrated_range_are_extrapolated() -> None:
+    found = collective_time(profile(fitted("ring_all_reduce", "intra_node", 1.0)), REDUCE, [4e3, 4e9], Nodes(1, 4))
+    assert found is not None
+    assert found.time_ns[0] == pytest.approx(1 + 6 * 100 + 6000, rel=1e-3)
+    assert found.grade.tolist() == [Grade.FITTED, Grade.EXTRAPOLATED]
+
+
+def test_nodes_of_several_ranks_are_put_together_from_both_tiers() -> None:
+    """2 nodes of 4: 14 ring steps of the slower latency (1,000 ns) or a tree (4 · 100 + 2 · 1,000 ns); 14,000 bytes at
+    1 GB/s inside, 4 cards of 0.5 GB/s between nodes."""
+    both = profile(
+        fitted("ring_all_reduce", "intra_node", 1.0),
+        fitted("ring_all_reduce", "inter_node", 1.0, latency_ns=1000.0, bytes_per_s=5e8),
+    )
+    found = collective_time(both, REDUCE, 8e3, Nodes(2, 4))
+    assert found is not None
+    assert found.time_ns[0] == pytest.approx(1 + 2400 + 14_000, rel=1e-3)
+    assert found.grade[0] == Grade.EXTRAPOLATED
+
+
+def test_without_fits_the_datasheet_answers() -> None:
+    found = collective_time(profile(intra_node_bytes_per_s=1e9), REDUCE, 4e3, Nodes(1, 4))
+    assert found is not None
+    assert found.time_ns[0] == 6000
+    assert found.grade[0] == Grade.DATASHEET
+
+
+def test_a_link_that_the_profile_lacks_gives_no_answer() -> None:
+    assert collective_time(profile(intra_node_bytes_per_s=1e9), REDUCE, 4e3, Nodes(4, 2)) is None
+    assert collective_time(profile(), CollectiveKind.BARRIER, 4e3, Nodes(1, 2)) is None
+
+
+def test_a_mesh_grows_with_its_group() -> None:
+    """All-gather of 8,000 bytes over pair links of 1 GB/s: 4,000, 2,000 and 1,000 ns among 2, 4 and 8 devices."""
+    mesh = profile(intra_node_pair_bytes_per_s=1e9, intra_node_bytes_per_s=7e9)
+    found = [collective_time(mesh, CollectiveKind.ALL_GATHER, 8e3, Nodes(1, n)) for n in (2, 4, 8)]
+    assert [one.time_ns[0] for one in found if one] == [4000, 2000, 1000]
+
+
+def test_hccl_halves_between_servers_when_small_and_many() -> None:
+    """64 servers, 1 GB/s, 1,000 ns: 64 bytes take 12 steps of halving-doubling; a ring would take 126."""
+    assert _hccl.between_servers_ns(REDUCE, 64.0, 64, Link(1e9, 1000.0)) == pytest.approx(12_000 + 126)
+
+
+def test_hccl_over_servers_is_mesh_exchange_mesh() -> None:
+    """2 servers of 4, 8,000 bytes: two mesh steps of 2,000 ns, and 2,000 bytes all-reduced between two (2,000 ns)."""
+    assert _hccl.time_ns(REDUCE, 8e3, Nodes(2, 4), Link(1e9), Link(1e9)) == pytest.approx(4000 + 2000)
+
+
+def test_steps_of_a_ring_over_nodes_take_its_slowest_hop() -> None:
+    assert ring_time_ns(1e3, 7, Nodes(2, 4), Link(1e9, 10.0), Link(1e9, 50.0)) == pytest.approx(7 * 50 + 1000)
+
+
+def test_latencies_of_a_tree_over_nodes_add_up() -> None:
+    """4 nodes of 2: 2 steps inside (10 ns), 4 between (50 ns), 2 · 7/8 of 1,000 bytes at 1 GB/s."""
+    assert tree_time_ns(1e3, Nodes(4, 2), Link(1e9, 10.0), Link(1e9, 50.0)) == pytest.approx(20 + 200 + 1750)
+
+
+def test_a_link_takes_the_faster_protocol() -> None:
+    """1 byte/ns after 1,000 ns, or 0.1 byte/ns at once: 10 bytes take 100 ns, a million bytes a millisecond."""
+    link = Link(1e9, 1000.0, 0.0, (Protocol(1e8, 0.0),))
+    assert np.allclose(link.time_ns([10.0, 1e6]), [100.0, 1_001_000.0], rtol=1e-3)
+
+
+def test_protocols_that_cost_the_same_join_without_a_kink() -> None:
+    link = Link(1e9, 900.0, 0.0, (Protocol(1e8, 0.0),))  # equal at 100 bytes: 1,000 ns each
+    assert link.time_ns(100.0) == pytest.approx(1000 * 2 ** (-1 / 8))
