@@ -16,7 +16,7 @@ What an op's size is depends on the op, so sizes are a dictionary of float colum
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
@@ -50,8 +50,23 @@ class Words:
         """The same word in every row."""
         return cls(np.zeros(n, dtype=np.int32), (value,))
 
+    @classmethod
+    def joined(cls, parts: Sequence[Words]) -> Words:
+        """Several columns one after the other."""
+        interner = Interner()
+        codes = [np.array([interner.code(name) for name in part.names], dtype=np.int32)[part.codes] for part in parts]
+        return cls(np.concatenate(codes), interner.names)
+
     def __len__(self) -> int:
         return len(self.codes)
+
+    def map(self, function: Callable[[str], str]) -> Words:
+        """Every word replaced by ``function`` of it."""
+        return Words(self.codes, tuple(function(name) for name in self.names))
+
+    def numbers(self, function: Callable[[str], float]) -> Float64:
+        """``function`` of every word."""
+        return np.array([function(name) for name in self.names], dtype=np.float64)[self.codes]
 
     def __getitem__(self, row: int) -> str:
         return self.names[int(self.codes[row])]
@@ -144,6 +159,6 @@ def concatenate(parts: Sequence[Samples]) -> Samples:
         for name in ("time_ns", "spread_ns", "repeats", "line")
     }
     for name in WORD_COLUMNS:
-        columns[name] = Words.of(word for part in parts for word in getattr(part, name).to_list())
+        columns[name] = Words.joined([getattr(part, name) for part in parts])
     sizes = {name: np.concatenate([part.size(name) for part in parts]) for name in names}
     return Samples(**columns, sizes=sizes, notes=tuple(note for part in parts for note in part.notes))

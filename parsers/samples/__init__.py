@@ -1,0 +1,79 @@
+"""Formats of measured times: logs of link tests, tables of op latencies. One file per format.
+
+A text format offers ``FORMAT``, ``sniff(head: bytes) -> bool`` and ``read(file: SourceFile) -> Samples``; a table
+format (CSV, Parquet) ``FORMAT``, ``claims(columns) -> bool`` and ``read_table(table: Table) -> Samples``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType
+
+from parsers.samples._mapping import Mapping, mapped
+from parsers.samples._table import Table, is_table, read_table
+from parsers.source import SourceFile, expand
+from replay.core.errors import ReplayError, TraceError
+from replay.core.plugins import members
+from replay.samples import Samples, concatenate
+
+__all__ = ["Mapping", "read_file", "read_samples"]
+
+
+def read_samples(sources: Sequence[Path], mapping: Mapping | None = None) -> Samples:
+    """All samples behind files and folders; what was refused is in the notes, with its reason.
+
+    Raises :class:`TraceError` where no file holds a measurement.
+    """
+    expansion = expand(sources)
+    parts: list[Samples] = []
+    refused: list[str] = []
+    for file in expansion.files:
+        try:
+            parts.append(read_file(file, mapping))
+        except ReplayError as error:
+            refused.append(str(error))
+    if not parts:
+        raise TraceError("; ".join(refused) or "no files")
+    merged = concatenate(parts)
+    return Samples(
+        **{name: getattr(merged, name) for name in merged.__dataclass_fields__ if name != "notes"},
+        notes=(*expansion.warnings, *merged.notes, *refused),
+    )
+
+
+def read_file(file: SourceFile, mapping: Mapping | None = None) -> Samples:
+    """Samples of one file. Raises :class:`TraceError` with reason (and line) where it holds none."""
+    head = file.head()
+    samples = _of_table(read_table(file, head), mapping) if is_table(head, file.name) else _of_text(file, head)
+    if not len(samples):
+        why = "; ".join(samples.notes) or f"{file.name}: no measurement in it"
+        raise TraceError(why)
+    return samples
+
+
+def _of_table(table: Table, mapping: Mapping | None) -> Samples:
+    if mapping is not None and mapping.fits(table):
+        return mapped(table, mapping)
+    for module in _formats("claims"):
+        if module.claims(table.columns):
+            found: Samples = module.read_table(table)
+            return found
+    raise TraceError(
+        f"{table.name}:1: a table of an unknown kind, with columns {', '.join(table.columns[:12])}"
+        f"{', …' if len(table.columns) > 12 else ''}; say what they mean with --mapping (docs/reference/samples.md)"
+    )
+
+
+def _of_text(file: SourceFile, head: bytes) -> Samples:
+    for module in _formats("sniff"):
+        if module.sniff(head):
+            found: Samples = module.read(file)
+            return found
+    first = next((line for line in head.decode("utf-8", "replace").splitlines() if line.strip()), "")
+    known = ", ".join(module.FORMAT for module in (*_formats("sniff"), *_formats("claims")))
+    raise TraceError(f"{file.name}:1: holds no measurement that is known ({first.strip()[:80]!r}); known: {known}")
+
+
+def _formats(kind: str) -> list[ModuleType]:
+    return [module for module in members("parsers.samples").values() if hasattr(module, kind)]
