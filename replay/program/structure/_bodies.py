@@ -1,0 +1,110 @@
+"""Layers inside passes: where the work around one recurring op is alike.
+
+A *body* is the work of one pass with the embedding's side first (a backward pass reversed). An *anchor* is work that a
+layer does once, its attention if possible. Every layer reaches from its anchor to the left as far as layers are alike
+before their anchors, and ends where the next one begins. Only the first layer of the model and the last need more than
+that: the embedding lies before the one, the head behind the other.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from replay.core.columns import Bool, Int64
+
+BEFORE, AFTER = -1, -2
+"""Layer of work on the embedding's and on the head's side of the layers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """Work of one pass; ``times`` says how many passes have it."""
+
+    symbol: Int64
+    anchor: Bool
+    loose: Bool  # work that no layer begins with
+    opening: bool  # the embedding may be in it
+    closing: bool  # the head may be in it
+    times: int = 1
+
+    @property
+    def places(self) -> list[int]:
+        """Where the anchors are."""
+        return [int(place) for place in np.flatnonzero(self.anchor)]
+
+    def before(self, place: int) -> Int64:
+        """Work before an anchor, nearest first, back to the one before it."""
+        earlier = [other for other in self.places if other < place]
+        return self.symbol[earlier[-1] + 1 if earlier else 0 : place][::-1]
+
+
+def layers_of(bodies: Sequence[Body]) -> list[Int64]:
+    """Layer within its body, counted from 0 on the embedding's side, of all work; BEFORE and AFTER outside."""
+    reach = _reach(bodies)
+    begins = [[max(place - reach, 0) for place in body.places] for body in bodies]
+    ends = _known_ends(bodies, begins)
+    found = []
+    for body, begin in zip(bodies, begins, strict=True):
+        layer = np.full(len(body.symbol), BEFORE, np.int64)
+        for number, first in enumerate(begin):
+            layer[first:] = number
+        if begin:
+            layer[_end(body, begin[-1], ends) :] = AFTER
+        found.append(layer)
+    return found
+
+
+def _reach(bodies: Sequence[Body]) -> int:
+    """How far layers reach to the left of their anchors: as far as the first of a body is like any other."""
+    inner = _distinct(body.before(place) for body in bodies for place in body.places[1:])
+    lone = _distinct(body.before(body.places[0]) for body in bodies if body.places and not body.opening)
+    votes: Counter[int] = Counter()
+    for body in bodies:
+        if not body.places:
+            continue
+        own = body.before(body.places[0])
+        others = inner or [
+            other for other in lone if body.opening or len(lone) == 1 or other.tobytes() != own.tobytes()
+        ]
+        alike = max((_common(own, other) for other in others), default=len(own))
+        start = body.places[0] - alike
+        while start < body.places[0] and body.loose[start]:
+            start += 1
+        votes[body.places[0] - start] += body.times
+    return votes.most_common(1)[0][0] if votes else 0
+
+
+def _known_ends(bodies: Sequence[Body], begins: Sequence[Sequence[int]]) -> list[Int64]:
+    """Work of layers whose end is known: those that another follows, and the last of a pass without a head."""
+    known = []
+    for body, begin in zip(bodies, begins, strict=True):
+        known += [body.symbol[first:last] for first, last in pairwise(begin)]
+        if begin and not body.closing:
+            known.append(body.symbol[begin[-1] :])
+    return _distinct(known)
+
+
+def _end(body: Body, begin: int, known: Sequence[Int64]) -> int:
+    """One past the last layer's work: as long as the known layer that it is, else the one that it is most like."""
+    own = body.symbol[begin:]
+    if not body.closing or not known:
+        return len(body.symbol)
+    whole = [len(other) for other in known if _common(own, other) == len(other)]
+    likest = max(known, key=lambda other: _common(own, other))
+    return begin + min(max(whole, default=len(likest)), len(own))
+
+
+def _common(a: Int64, b: Int64) -> int:
+    """Length of the common beginning."""
+    n = min(len(a), len(b))
+    differing = np.flatnonzero(a[:n] != b[:n])
+    return int(differing[0]) if len(differing) else n
+
+
+def _distinct(rows: Iterator[Int64] | Sequence[Int64]) -> list[Int64]:
+    return list({row.tobytes(): row for row in rows}.values())

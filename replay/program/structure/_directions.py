@@ -1,0 +1,96 @@
+"""Forward or backward: which way each op of a launch sequence works, from the few whose own names tell.
+
+Named ops are anchors. Between two anchors of one direction everything has that direction. Between anchors of opposite
+directions the change is put where what was seen on either side fits best: with f and b the numbers of times that a
+symbol was seen inside forward and backward stretches, a change from forward to backward after k ops scores
+
+    sum_{i <= k} s_i - sum_{i > k} s_i,   s = ln((f + 1/2) / (b + 1/2)),
+
+the reverse change the negative of it. Where a pipeline transfer lies in between, a change is only allowed there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from replay.core.columns import Float64, Int64
+
+FORWARD, UNKNOWN, BACKWARD = 1, 0, -1
+
+_WIDE = 4.0  # times the 90th percentile of the distance between anchors of a backward pass: too wide to lie in one
+_LEAST_WIDE = 8  # ops
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Compute ops of one rank in launch order, with what is known of them."""
+
+    symbol: Int64  # equal for equal work, counted from 0
+    anchor: Int64  # FORWARD, BACKWARD or UNKNOWN by the op's own name
+    cut: Int64  # batches of pipeline transfers before the op; rises where a pass may end
+
+    def __len__(self) -> int:
+        return len(self.anchor)
+
+
+def directions(work: Work) -> Int64:
+    """Direction of every op; UNKNOWN after the last one known to be in a pass, everywhere when nothing is backward."""
+    direction = np.full(len(work), UNKNOWN, np.int64)
+    if not (work.anchor == BACKWARD).any():
+        return direction
+    anchor = work.anchor if (work.anchor == FORWARD).any() else _with_gaps(work.anchor)
+    known = np.flatnonzero(anchor)
+    for first, last in zip(known[:-1].tolist(), known[1:].tolist(), strict=True):
+        if anchor[first] == anchor[last]:
+            direction[first : last + 1] = anchor[first]
+    direction[known] = anchor[known]
+    direction[: known[0]] = anchor[known[0]]
+    score = _scores(work.symbol, direction)
+    for first, last in zip(known[:-1].tolist(), known[1:].tolist(), strict=True):
+        if anchor[first] != anchor[last]:
+            change = _change(score[first + 1 : last] * anchor[first], work.cut[first : last + 1])
+            direction[first + 1 : first + 1 + change] = anchor[first]
+            direction[first + 1 + change : last] = anchor[last]
+    _extend(direction, work, int(known[-1]), score)
+    return direction
+
+
+def _with_gaps(anchor: Int64) -> Int64:
+    """Anchors, with forward ones in the middle of what is too wide for the inside of a backward pass.
+
+    Where no name says forward, the stretch before the first backward op and every unusually wide gap is a forward pass.
+    """
+    found = anchor.copy()
+    known = np.flatnonzero(anchor == BACKWARD)
+    gaps = np.diff(known)
+    limit = max(_LEAST_WIDE, _WIDE * float(np.percentile(gaps, 90))) if len(gaps) else _LEAST_WIDE
+    for first in np.flatnonzero(gaps > limit).tolist():
+        found[(known[first] + known[first + 1]) // 2] = FORWARD
+    if known[0] > 0:
+        found[known[0] // 2] = FORWARD
+    return found
+
+
+def _scores(symbol: Int64, direction: Int64) -> Float64:
+    """ln of how many times more often each op's symbol was seen forward than backward."""
+    n = int(symbol.max(initial=-1)) + 1
+    seen = [np.bincount(symbol[direction == way], minlength=n) + 0.5 for way in (FORWARD, BACKWARD)]
+    return np.asarray(np.log(seen[0] / seen[1])[symbol])
+
+
+def _change(score: Float64, cut: Int64) -> int:
+    """After how many ops the direction changes; ``cut`` has one entry more on each side."""
+    total = np.r_[0.0, np.cumsum(score)]
+    allowed = np.flatnonzero(np.diff(cut) > 0)
+    places = allowed if len(allowed) else np.arange(len(total))
+    return int(places[np.argmax(total[places])])
+
+
+def _extend(direction: Int64, work: Work, last: int, score: Float64) -> None:
+    """Continue the last pass over what was seen in passes of its direction before, up to the next transfer."""
+    for op in range(last + 1, len(work)):
+        if work.cut[op] != work.cut[last] or score[op] * direction[last] <= 0:
+            return
+        direction[op] = direction[last]

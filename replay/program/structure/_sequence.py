@@ -1,0 +1,89 @@
+"""Device work of one rank in the order in which it was launched: what evidence without ranges is read from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from replay.core.columns import Bool, Int64
+from replay.graph.parallel_kind import ParallelKind, kind_of_group
+from replay.graph.types import DEVICE_OPS, Graph, OpKind
+from replay.program.comm_ops import comm_kind
+from replay.program.structure._evidence import Evidence
+from replay.program.template_ids import row_ids
+from replay.trace import CollectiveKind, EventKind
+
+_EXCHANGES = (CollectiveKind.SEND, CollectiveKind.RECV)
+
+
+@dataclass(frozen=True, slots=True)
+class Sequence:
+    """Ops of one rank (rows of the graph) in launch order."""
+
+    rank: int
+    op: Int64
+    compute: Bool  # per element of ``op``: a kernel that computes
+    transfer: Bool  # per element: a pipeline send or receive
+
+    def cuts(self) -> Int64:
+        """Batches of pipeline transfers before each op; a transfer counts with the batch that it is in."""
+        begins = self.transfer & ~np.r_[False, self._in_batch()[:-1]]
+        return np.cumsum(begins)
+
+    def _in_batch(self) -> Bool:
+        """True from the first transfer of a batch until the next compute op."""
+        last = np.maximum.accumulate(np.where(self.transfer, np.arange(len(self.op)), -1))
+        computed = np.maximum.accumulate(np.where(self.compute, np.arange(len(self.op)), -1))
+        return np.asarray(last > computed)
+
+
+def sequences(evidence: Evidence) -> list[Sequence]:
+    """Device work of every rank; where a rank has none, the host's own compute."""
+    graph, places = evidence.graph, evidence.places
+    work = np.flatnonzero(np.isin(graph.kind, DEVICE_OPS))
+    work = work[np.lexsort((work, graph.measured_start_ns[work], places.time_ns[work], graph.rank[work]))]
+    transfer = pipeline_transfers(evidence)
+    ranks, first = np.unique(graph.rank[work], return_index=True)
+    return [
+        Sequence(int(rank), op, graph.kind[op] == OpKind.COMPUTE, transfer[op])
+        for rank, op in zip(ranks, np.split(work, first[1:]), strict=True)
+    ]
+
+
+def pipeline_transfers(evidence: Evidence) -> Bool:
+    """Sends and receives between pipeline stages: those of a pipeline group, and those of a group that says nothing.
+
+    A fused exchange of such a group is one only where the layout has several stages: all-to-alls are made of them too.
+    """
+    graph = evidence.graph
+    kind = comm_kind(graph)
+    member = graph.comm >= 0
+    said = group_kinds(graph)
+    pipeline = member & (said == ParallelKind.PP) & np.isin(kind, (*_EXCHANGES, CollectiveKind.SEND_RECV))
+    exchange = (*_EXCHANGES, CollectiveKind.SEND_RECV) if evidence.layout.pp > 1 else _EXCHANGES
+    return np.asarray(pipeline | (member & (said < 0) & np.isin(kind, exchange)))
+
+
+def group_kinds(graph: Graph) -> Int64:
+    """ParallelKind that the group of every op's collective names, -1 where it names none."""
+    named = [kind_of_group(group) for group in graph.groups]
+    by_group = np.array([-1 if kind is None else int(kind) for kind in named] + [-1], np.int64)
+    group = np.full(len(graph), -1, np.int64)
+    member = graph.comm >= 0
+    group[member] = graph.comms.group[graph.comm[member]]
+    return by_group[group]
+
+
+def symbols(evidence: Evidence) -> Int64:
+    """Equal for ops that do the same: kernel name, name of the framework operator that launched it, and its group."""
+    graph, trace, calls = evidence.graph, evidence.trace, evidence.calls
+    caller = np.full(len(graph), -1, np.int64)
+    if len(calls):
+        operator = calls.innermost(trace.kind[calls.event] == EventKind.CPU_OP)
+        names = np.where(operator >= 0, calls.names(trace)[operator], -1)
+        caller = calls.at_ops(names)
+    group = np.full(len(graph), -1, np.int64)
+    member = graph.comm >= 0
+    group[member] = graph.comms.group[graph.comm[member]]
+    return row_ids(graph.name, caller, group_kinds(graph), comm_kind(graph), (group >= 0).astype(np.int64))

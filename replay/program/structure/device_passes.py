@@ -1,0 +1,77 @@
+"""Passes from the order of device work: a pass ends where the direction changes or a pipeline transfer is posted."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+
+from replay.core.columns import Int64
+from replay.program.keys import PASS_PHASES
+from replay.program.open_ranges import FIELDS
+from replay.program.structure._evidence import UNKNOWN_PASS, Evidence, Finding
+from replay.program.structure._sequence import Sequence, sequences
+from replay.program.types import Phase
+
+ORDER = 45
+PHASE = FIELDS.index("phase")
+
+_STRAY = 0.1  # of the median number of ops in passes of that phase: less is no pass of its own
+
+
+def find(evidence: Evidence) -> Finding:
+    """Number of the pass of every device op, on ranks where nothing has numbered passes yet."""
+    finding, phase = evidence.nothing(), evidence.said("phase")
+    counts: Counter[str] = Counter()
+    for sequence in sequences(evidence):
+        if (evidence.passes[sequence.op] != UNKNOWN_PASS).any():
+            continue
+        found = passes_of(sequence, phase[sequence.op])
+        finding.passes[sequence.op] = found
+        told = [(one, found[phase[sequence.op] == one].max(initial=-1) + 1) for one in PASS_PHASES]
+        counts[" and ".join(f"{n} {one.name.lower()}" for one, n in told if n)] += 1
+    finding.states[:, PHASE] = np.where(finding.passes != UNKNOWN_PASS, phase, Phase.NONE)
+    words = [f"{passes} on {ranks} {'rank' if ranks == 1 else 'ranks'}" for passes, ranks in counts.items() if passes]
+    sentence = f"passes, cut where the direction changes and at pipeline transfers: {'; '.join(words)}"
+    return Finding(finding.states, finding.passes, (sentence,) if words else ())
+
+
+def passes_of(sequence: Sequence, phase: Int64) -> Int64:
+    """Pass number of every op of a sequence, counted per phase in order of begin; -1 outside of passes."""
+    inside = np.flatnonzero(sequence.compute & np.isin(phase, PASS_PHASES))
+    number = np.full(len(phase), UNKNOWN_PASS, np.int64)
+    if not len(inside):
+        return number
+    cut = sequence.cuts()
+    begins = np.r_[True, (np.diff(phase[inside]) != 0) | (np.diff(cut[inside]) != 0)]
+    stretch = np.cumsum(begins) - 1
+    stretch_phase = phase[inside[begins]]
+    length = np.bincount(stretch)
+    counted = _whole(length, stretch_phase)
+    of_stretch = np.full(len(length), UNKNOWN_PASS, np.int64)
+    for one in np.unique(stretch_phase):
+        rows = np.flatnonzero((stretch_phase == one) & counted)
+        of_stretch[rows] = np.arange(len(rows))
+    _spread(number, inside, of_stretch[stretch], sequence, phase)
+    return number
+
+
+def _whole(length: Int64, phase: Int64) -> Int64:
+    """Stretches long enough to be a pass of their phase."""
+    usual = np.zeros(len(length))
+    for one in np.unique(phase):
+        usual[phase == one] = np.median(length[phase == one])
+    return np.asarray(length >= _STRAY * usual)
+
+
+def _spread(number: Int64, inside: Int64, found: Int64, sequence: Sequence, phase: Int64) -> None:
+    """Give every op of a pass's phase the number of the compute op of that phase before it, else after it."""
+    number[inside] = found
+    index = np.arange(len(phase))
+    computed = np.isin(index, inside)
+    before = np.maximum.accumulate(np.where(computed, index, -1))
+    after = np.minimum.accumulate(np.where(computed, index, len(index))[::-1])[::-1]
+    cut = sequence.cuts()
+    for near in (np.minimum(after, len(index) - 1), np.maximum(before, 0)):
+        fits = ~computed & ~sequence.transfer & (phase[near] == phase) & (cut[near] == cut)
+        number[fits] = number[near[fits]]
