@@ -1,8 +1,9 @@
-"""Labels from explicit ranges: a device op is what the host said it was doing when it launched it.
+"""Labels: a device op is what the host said it was doing when it launched it.
 
 Every op has one *origin*: a host lane and a time (the launch of device work, the own begin of host work). The ranges
 open there, from the outermost to the innermost, say phase, role, micro-batch, chunk and layer. A thread that opened no
-phase of its own (the autograd engine) inherits the backward ranges open on the other threads of its rank.
+phase of its own (the autograd engine) inherits the backward ranges open on the other threads of its rank. What ranges
+leave unsaid is found by weaker evidence: operators, the autograd engine, repetition (:mod:`replay.program.structure`).
 """
 
 from __future__ import annotations
@@ -21,15 +22,16 @@ from replay.program.open_ranges import FIELDS, UNSAID, OpenRanges, inside, open_
 from replay.program.origins import Origins, origins
 from replay.program.pass_numbers import number_passes
 from replay.program.roles import refine_roles
-from replay.program.template_ids import template_ids
+from replay.program.structure._find import find
+from replay.program.template_ids import row_ids, template_ids
 from replay.program.types import Labels, Phase
-from replay.trace import Trace
+from replay.trace import MISSING, Trace
 
-PHASE = FIELDS.index("phase")
+PHASE, ROLE, LAYER = (FIELDS.index(field) for field in ("phase", "role", "layer"))
 
 
 def label(graph: Graph, trace: Trace, layout: Layout, model: ModelSpec) -> Labels:
-    """Phase, role, micro-batch, chunk, layer and template of every op, from the explicit ranges of the trace.
+    """Phase, role, micro-batch, chunk, layer and template of every op, ranges first, then weaker evidence.
 
     Where ranges name a module but no layer, layers are numbered by occurrence (backward counts down); where they name
     passes but no micro-batch, so are micro-batches. Ops outside of all ranges keep template -1;
@@ -39,21 +41,24 @@ def label(graph: Graph, trace: Trace, layout: Layout, model: ModelSpec) -> Label
     passes = number_passes(trace, places) if layout.vpp == 1 else {}
     opened = open_ranges(trace, passes)
     states = _states(places, trace, opened)
-    phase, role, microbatch, chunk, layer, instance = states.T
     counted = number_by_occurrence(trace, states)
-    role = refine_roles(graph, role.astype(np.int8))
-    layer = layers_of_ops(layout, model, graph.rank, states, counted)
+    states[:, ROLE] = refine_roles(graph, states[:, ROLE].astype(np.int8))
+    states[:, LAYER] = layers_of_ops(layout, model, graph.rank, states, counted)
+    states, sentences = find(graph, trace, places, (layout, model), states)
+    phase, role, microbatch, chunk, layer, event = states.T
+    found = row_ids(graph.rank, phase, microbatch, chunk, layer, role)
+    instance = np.where(event == MISSING, len(trace) + found, event)
     keys = {"phase": phase, "role": role, "chunk": chunk, "layer": layer, "instance": instance}
     return Labels(
         phase.astype(np.int8),
-        role,
+        role.astype(np.int8),
         microbatch.astype(np.int32),
         chunk.astype(np.int32),
-        layer,
+        layer.astype(np.int32),
         template_ids(graph, places, layout, keys),
         layout,
         model,
-        _evidence(opened, counted, passes),
+        (*_evidence(opened, counted, passes), *sentences),
     )
 
 

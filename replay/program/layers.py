@@ -13,7 +13,7 @@ from replay.program.groups import coordinates
 from replay.program.open_ranges import FIELDS
 from replay.program.ranges import MISSING
 from replay.program.types import Phase, Role
-from replay.trace import Trace
+from replay.trace import EventKind, Trace
 
 IN_LAYERS = (
     Role.ATTENTION,
@@ -31,12 +31,13 @@ def number_by_occurrence(trace: Trace, states: Int64) -> dict[int, int]:
     """Layer within its chunk of every range (by trace event) that states such a role but no layer.
 
     The k-th range of a name in one pass (rank, phase, micro-batch, chunk) is layer k going forward; the backward passes
-    walk the layers down. Numbering is per pass, so every micro-batch starts again at 0.
+    walk the layers down. Numbering is per pass, so every micro-batch starts again at 0. Calls of modules are left out:
+    they nest as the model does, which tells more than counting (:mod:`replay.program.structure.modules`).
     """
     passes: dict[tuple[int, ...], list[int]] = defaultdict(list)
     _, first = np.unique(states[:, FIELDS.index("event")], return_index=True)
     for phase, role, microbatch, chunk, layer, event in states[first].tolist():
-        if role in IN_LAYERS and layer == MISSING and event != MISSING:
+        if role in IN_LAYERS and layer == MISSING and event != MISSING and trace.kind[event] != EventKind.MODULE:
             passes[int(trace.rank[event]), phase, role, microbatch, chunk].append(event)
     numbers: dict[int, int] = {}
     for key, events in passes.items():

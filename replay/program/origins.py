@@ -6,18 +6,29 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from replay.core.columns import Int32, Int64
+from replay.core.columns import Bool, Int32, Int64
 from replay.graph.types import DEVICE_OPS, Graph
 from replay.trace import MISSING, EventKind, Trace
 
 
 @dataclass(frozen=True, slots=True)
 class Origins:
-    """One row per op: trace lane and trace time of its origin (-1 not known), and its rank."""
+    """One row per op: trace lane and trace time of its origin (-1 not known), its rank, and whether a device ran it."""
 
     lane: Int32
     time_ns: Int64
     rank: Int32
+    on_device: Bool
+
+    def window_ns(self, rank: int) -> tuple[int, int] | None:
+        """First and last origin of the step's own work on a rank, ``None`` where it has no work.
+
+        Where the host is in the step, its ops decide: devices may still run what was launched before.
+        """
+        own = (self.rank == rank) & (self.time_ns >= 0)
+        hosted = own & ~self.on_device
+        times = self.time_ns[hosted if hosted.any() else own]
+        return (int(times.min()), int(times.max())) if len(times) else None
 
 
 def origins(graph: Graph, trace: Trace) -> Origins:
@@ -32,7 +43,7 @@ def origins(graph: Graph, trace: Trace) -> Origins:
     found = call >= 0
     lane[launched[found]] = trace.lane[call[found]]
     time_ns[launched[found]] = trace.start_ns[call[found]]
-    return Origins(lane, time_ns, graph.rank)
+    return Origins(lane, time_ns, graph.rank, np.isin(graph.kind, DEVICE_OPS))
 
 
 def _own(graph: Graph, trace: Trace) -> tuple[Int32, Int64]:

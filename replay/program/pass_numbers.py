@@ -25,11 +25,11 @@ def number_passes(trace: Trace, places: Origins) -> dict[int, RangeMeaning]:
     bare = np.array([_is_bare_pass(meaning) for meaning in by_name], dtype=np.bool_)
     passes: dict[tuple[int, str], list[int]] = defaultdict(list)
     for rank in np.unique(places.rank):
-        times = places.time_ns[(places.rank == rank) & (places.time_ns >= 0)]
-        if not len(times):
+        window = places.window_ns(int(rank))
+        if window is None:
             continue
         inside = (trace.rank == rank) & (trace.kind == EventKind.ANNOTATION) & bare[trace.name]
-        inside &= (trace.end_ns > times.min()) & (trace.start_ns <= times.max())
+        inside &= (trace.end_ns > window[0]) & (trace.start_ns <= window[1])
         for event in np.flatnonzero(inside).tolist():  # in order of begin
             passes[int(rank), trace.name_of(event)].append(event)
     return {

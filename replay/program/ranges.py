@@ -129,7 +129,6 @@ KEYS: dict[str, str] = {
 _PAIR = re.compile(r"\b([A-Za-z_]+)\s*[=:]\s*(\d+)\b")
 _PHASE_SUFFIX = re.compile(r"\(\s*([A-Za-z]+)\s*\)\s*$")
 _LAYER_PATH = re.compile(r"(?:^|[.\s])layers?[._\s]+(\d+)(?=$|[.\s_/])", re.IGNORECASE)
-_LAYER_MODULE = re.compile(r"^nn\.Module:\s*\w*(?:Transformer|Decoder)Layer_(\d+)$")
 _MODULE = re.compile(r"^nn\.Module:\s*")
 _INSTANCE_NUMBER = re.compile(r"_\d+$")
 _OPTIMIZER = re.compile(r"^Optimizer\.(step|zero_grad)#")
@@ -165,8 +164,6 @@ def read_range(name: str) -> RangeMeaning:
     """Meaning of a range's name; :data:`NOTHING` when no table knows any of it."""
     if _OPTIMIZER.match(name):
         return RangeMeaning(Phase.OPTIMIZER, Role.OPTIMIZER)
-    if block := _LAYER_MODULE.match(name):
-        return RangeMeaning(layer=int(block.group(1)))
     stated = {KEYS[key.lower()]: int(value) for key, value in _PAIR.findall(name) if key.lower() in KEYS}
     rest = _PAIR.sub(" ", name)
     if path := _LAYER_PATH.search(rest):

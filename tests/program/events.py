@@ -30,11 +30,17 @@ class Row:
     dur: int
     correlation: int = -1
     shape: str = ""  # "Input Dims" as JSON text
+    sequence: int = -1  # autograd sequence number
 
 
 def span(name: str, lane: int, start: int, end: int) -> Row:
     """A named range on a host lane."""
     return Row(EventKind.ANNOTATION, name, lane, start, end - start)
+
+
+def operator(name: str, lane: int, start: int, end: int, sequence: int = -1) -> Row:
+    """A framework operator on a host lane."""
+    return Row(EventKind.CPU_OP, name, lane, start, end - start, sequence=sequence)
 
 
 def launched(
@@ -66,7 +72,7 @@ def trace_of(rows: list[Row]) -> Trace:
         kind=np.array([row.kind for row in rows], np.int8),
         correlation=np.array([row.correlation for row in rows], np.int64),
         external_id=unknown(np.int64),
-        sequence=unknown(np.int64),
+        sequence=np.array([row.sequence for row in rows], np.int64),
         stream=unknown(np.int64),
         wait_on_record=unknown(np.int64),
         wait_on_stream=unknown(np.int64),

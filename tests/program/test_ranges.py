@@ -28,7 +28,6 @@ from replay.program.types import Phase, Role
         ("nn.Module: SequentialMLP_0", RangeMeaning(role=Role.EXPERTS)),
         ("nn.Module: Qwen2MLP_4", RangeMeaning(role=Role.MLP)),
         ("nn.Module: VocabParallelEmbedding_0", RangeMeaning(role=Role.EMBEDDING)),
-        ("nn.Module: Qwen2DecoderLayer_5", RangeMeaning(layer=5)),
         ("decoder.layers.3.mlp.experts", RangeMeaning(role=Role.EXPERTS, layer=3)),
         ("attention(F) layer=2", RangeMeaning(Phase.FORWARD, Role.ATTENTION, layer=2)),
     ],

@@ -1,0 +1,100 @@
+"""Roles from the names of framework operators: one line of the table a family.
+
+An operator that is an autograd function is called as its class, its node as the class and ``Backward``. The innermost
+operator with a meaning decides; what runs inside backward nodes is read alike, since the node carries the name.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+import numpy as np
+
+from replay.program.open_ranges import FIELDS
+from replay.program.structure._evidence import Evidence, Finding
+from replay.program.types import Role
+from replay.trace import EventKind
+
+ORDER = 30
+ROLE = FIELDS.index("role")
+
+FAMILIES: tuple[tuple[str, Role], ...] = (
+    # torch (aten/src/ATen/native/native_functions.yaml, torch/nn/functional.py)
+    (
+        r"aten::(?:scaled_dot_product|_scaled_dot_product|_flash_attention|_efficient_attention|_fused_sdp)\w*",
+        Role.ATTENTION,
+    ),
+    (r"ScaledDotProduct\w+", Role.ATTENTION),
+    (r"aten::_native_multi_head_attention|flex_attention\w*", Role.ATTENTION),
+    (
+        r"aten::(?:native_)?(?:layer|group|batch|instance)_norm\w*|aten::\w*rms_norm\w*|aten::cudnn_batch_norm\w*",
+        Role.NORM,
+    ),
+    (r"(?:Native)?(?:LayerNorm|GroupNorm|BatchNorm|CudnnBatchNorm)\w*|\w*RMSNorm\w*|\w*RmsNorm\w*", Role.NORM),
+    (r"aten::embedding(?:_bag|_dense_backward)?\w*|aten::_embedding_bag\w*|Embedding(?:Bag)?", Role.EMBEDDING),
+    (r"aten::(?:cross_entropy|nll|mse|l1|smooth_l1|huber|kl_div|ctc|binary_cross_entropy)\w*", Role.HEAD),
+    (r"(?:NllLoss|MseLoss|CrossEntropy|BinaryCrossEntropy|KlDiv|SmoothL1Loss|L1Loss)\w*", Role.HEAD),
+    # Megatron-LM (core/tensor_parallel, core/transformer/moe, core/fusions) and Transformer Engine (pytorch/module)
+    (r"_VocabParallelCrossEntropy|VocabParallelCrossEntropy\w*|CrossEntropyFunction", Role.HEAD),
+    (
+        r"FusedAttnFunc\w*|AttnFuncWithCP\w*|UnfusedDotProductAttention\w*|FusedRoPEFunc|ApplyRotaryEmb\w*",
+        Role.ATTENTION,
+    ),
+    (r"Scaled(?:UpperTriang)?(?:Masked|Aligned)?\w*Softmax", Role.ATTENTION),
+    (r"_LayerNormMLP|(?:Bias)?(?:Weighted)?(?:SwiGLU|GeGLU|GeLU|QuickGeGLU)\w*Function", Role.MLP),
+    (r"_GroupedLinear|GroupedGemm\w*|grouped_gemm\w*|aten::_grouped_mm|aten::_scaled_grouped_mm", Role.EXPERTS),
+    (r"FusedDispatch|_?moe_permute\w*|_permute\w*|deep_ep\w*dispatch\w*", Role.DISPATCH),
+    (r"FusedCombine|_?moe_unpermute\w*|_unpermute\w*|deep_ep\w*combine\w*", Role.COMBINE),
+    (
+        r"FusedTopkScoreFunction|FusedTopkWithScoreFunction|FusedComputeScoreForMoEAuxLoss|FusedAuxLoss|MoEAuxLossAutoScaler",
+        Role.ROUTER,
+    ),
+    # Apex, Liger, FlashAttention, xFormers, FBGEMM, vLLM
+    (r"(?:Fused|Mixed|Fast)\w*(?:LayerNorm|RMSNorm)\w*|FastRMSNorm\w*", Role.NORM),
+    (r"Liger(?:Fused)?(?:Linear)?CrossEntropy\w*|XentropyLoss\w*|SoftmaxCrossEntropyLoss", Role.HEAD),
+    (
+        r"Liger(?:RopeFunction|MultiTokenAttention\w*)|FlashAttn\w*Func|flash_attn\w*|_fMHA|memory_efficient_attention\w*",
+        Role.ATTENTION,
+    ),
+    (r"Liger(?:SiLUMul|GELUMul)Function|_?silu_and_mul|_?gelu_and_mul", Role.MLP),
+    (r"unified_attention\w*|paged_attention\w*|varlen_fwd|reshape_and_cache\w*|rotary_embedding", Role.ATTENTION),
+    (r"split_embedding_\w*|SplitLookupFunction\w*|int_nbit_split_embedding\w*", Role.EMBEDDING),
+    (r"topk_softmax|moe_align_block_size|grouped_topk|fused_topk", Role.ROUTER),
+    (r"fused_moe\w*|fused_experts\w*|outplace_fused_experts|inplace_fused_experts", Role.EXPERTS),
+    # DistributedDataParallel
+    (r"torch(?:::|\.)distributed(?:::|\.)(?:ddp\.)?reducer::\w+", Role.GRAD_SYNC),
+)
+"""Whole names of operators without their namespace unless the pattern gives it, case-sensitive, first match."""
+
+_NODE = re.compile(r"^autograd::engine::evaluate_function: ")
+_SUFFIX = re.compile(r"(?:Backward)?\d*$")
+_NAMESPACE = re.compile(r"^[\w.]+::(?:_C::)?")
+
+
+def find(evidence: Evidence) -> Finding:
+    """Role of every op inside an operator that the table knows."""
+    finding = evidence.nothing()
+    trace, calls = evidence.trace, evidence.calls
+    of_name = np.array([role_of(name) for name in trace.names], np.int64)[calls.names(trace)]
+    of_name[trace.kind[calls.event] != EventKind.CPU_OP] = Role.NONE
+    innermost = calls.at_ops(calls.innermost(of_name != Role.NONE))
+    told = innermost >= 0
+    finding.states[told, ROLE] = of_name[innermost[told]]
+    names = sorted({trace.names[code] for code in calls.names(trace)[innermost[told]].tolist()})
+    sentence = f"roles from {len(names)} operator names ({', '.join(names[:3])}{', ...' if len(names) > 3 else ''})"
+    return Finding(finding.states, finding.passes, (sentence,) if names else ())
+
+
+@cache
+def role_of(name: str) -> Role:
+    """Role of an operator or backward node by its name, NONE where the table does not know it."""
+    name = _SUFFIX.sub("", _NODE.sub("", name))
+    for candidate in (name, _NAMESPACE.sub("", name)):
+        for pattern, role in _COMPILED:
+            if pattern.fullmatch(candidate):
+                return role
+    return Role.NONE
+
+
+_COMPILED = tuple((re.compile(pattern), role) for pattern, role in FAMILIES)
