@@ -6,7 +6,7 @@ from collections import Counter
 
 import numpy as np
 
-from replay.core.columns import Int64
+from replay.core.columns import Bool, Int64
 from replay.program.keys import PASS_PHASES
 from replay.program.open_ranges import FIELDS
 from replay.program.structure._evidence import UNKNOWN_PASS, Evidence, Finding
@@ -26,7 +26,7 @@ def find(evidence: Evidence) -> Finding:
     for sequence in sequences(evidence):
         if (evidence.passes[sequence.op] != UNKNOWN_PASS).any():
             continue
-        found = passes_of(sequence, phase[sequence.op])
+        found = passes_of(sequence, np.where(_own(evidence, sequence), phase[sequence.op], Phase.NONE))
         finding.passes[sequence.op] = found
         told = [(one, found[phase[sequence.op] == one].max(initial=-1) + 1) for one in PASS_PHASES]
         counts[" and ".join(f"{n} {one.name.lower()}" for one, n in told if n)] += 1
@@ -34,6 +34,13 @@ def find(evidence: Evidence) -> Finding:
     words = [f"{passes} on {ranks} {'rank' if ranks == 1 else 'ranks'}" for passes, ranks in counts.items() if passes]
     sentence = f"passes, cut where the direction changes and at pipeline transfers: {'; '.join(words)}"
     return Finding(finding.states, finding.passes, (sentence,) if words else ())
+
+
+def _own(evidence: Evidence, sequence: Sequence) -> Bool:
+    """Work launched in the step; devices may still run what was launched before it."""
+    window = evidence.places.window_ns(sequence.rank)
+    begin = window[0] if window else 0
+    return np.asarray(evidence.places.time_ns[sequence.op] >= begin)
 
 
 def passes_of(sequence: Sequence, phase: Int64) -> Int64:
