@@ -108,6 +108,11 @@ def expand(sources: Sequence[Path]) -> Expansion:
     return Expansion(tuple(kept.values()), dict(skipped), tuple(warnings))
 
 
+def exists(source: Path) -> bool:
+    """Whether ``source`` is a file or folder, or a path into an archive that is there."""
+    return locate(source).path.exists()
+
+
 def beside(source: Path, name: str) -> SourceFile | None:
     """The file called ``name`` in the folder ``source`` or beside the file ``source``, also inside of an archive."""
     place = locate(source)

@@ -24,6 +24,8 @@ from replay.report.diff.types import Difference
 from replay.report.profiles import render_profile, render_profiles
 from replay.report.result import Inspection, Measured, RunResult, to_json_bytes
 from replay.report.text import render_inspection, render_run
+from replay.report.validation.text import render as render_validation
+from replay.report.validation.types import CaseRow, Validation
 from replay.runlog import RunLog, steady_step
 from replay.session.answer import Answer, Progress, answer, no_progress
 from replay.session.difference import diff
@@ -31,6 +33,9 @@ from replay.session.difference import to_bytes as diff_to_bytes
 from replay.session.difference import write as write_diff
 from replay.session.inspection import inspect
 from replay.session.question import LAYOUT_KEYS, Facts, Question, parse_layout
+from replay.session.validation import require_answers, require_below, validate
+from replay.session.validation_write import to_bytes as validation_to_bytes
+from replay.session.validation_write import write as write_validation
 from replay.session.write import write
 from replay.simulate.engine import simulate
 from replay.whatif.link import apply as scale_links
@@ -40,6 +45,7 @@ from replay.whatif.sensitivity import sensitivities
 __all__ = [
     "Answer",
     "BuildOptions",
+    "CaseRow",
     "Difference",
     "Facts",
     "HardwareProfile",
@@ -49,6 +55,7 @@ __all__ = [
     "ReadOptions",
     "RunLog",
     "RunResult",
+    "Validation",
     "answer",
     "ask",
     "breakdown",
@@ -67,6 +74,9 @@ __all__ = [
     "render_diff",
     "render_profile",
     "render_profiles",
+    "render_validation",
+    "require_answers",
+    "require_below",
     "run",
     "scale_links",
     "scale_ops",
@@ -74,8 +84,11 @@ __all__ = [
     "simulate",
     "steady_step",
     "to_json",
+    "validate",
+    "validation_to_json",
     "write",
     "write_diff",
+    "write_validation",
 ]
 
 
@@ -103,6 +116,11 @@ def to_json(result: Measured) -> str:
 def diff_to_json(found: Difference) -> str:
     """The JSON document of a comparison."""
     return diff_to_bytes(found).decode()
+
+
+def validation_to_json(found: Validation) -> str:
+    """The JSON document of a validation."""
+    return validation_to_bytes(found).decode()
 
 
 def render(result: Measured, out: TextIO, *, explain: bool = False, quiet: bool = False) -> None:

@@ -13,7 +13,7 @@ import click
 
 from replay.core.errors import ReplayError
 
-COMMANDS = ("run", "inspect", "diff", "profiles")
+COMMANDS = ("run", "inspect", "diff", "validate", "profiles")
 DEFAULT = "run"
 
 EPILOG = """\b
@@ -23,6 +23,7 @@ Examples:
   replay trace.json --scale 'gemm*=0.8'         GEMM kernels 20 % shorter
   replay inspect traces/moe-pp2-dp8-ep4         what is in it, and what can be asked of it
   replay diff before.json.gz after.json.gz      where two steps differ, and which ops make the difference
+  replay validate cases.toml                    predictions against measured steps, and their intervals
 
 `replay TRACE...` is short for `replay run TRACE...`; its options: `replay run --help`.
 Exit codes: 0 done, 1 bad input, 2 usage, 3 refused (the message says what is missing)."""

@@ -30,7 +30,8 @@ def command(a: Path, b: Path, **given: Any) -> None:
     """Say where step B differs from step A, and which ops make the difference.
 
     A and B are each a prediction saved with `-o FILE.json`, a trace, a pipeline recording (a file, or the folder of one
-    job, also inside of an archive) or a training log. The parts sum to the difference to the nanosecond. What only one side knows is said.
+    job, also inside of an archive) or a training log. The parts sum to the difference to the nanosecond. What only one
+    side knows is said.
     """
     from replay import api  # noqa: PLC0415 - keeps `replay --help` fast
 

@@ -38,10 +38,10 @@ def milliseconds(text: str) -> float:
     return value
 
 
-def output_file(text: str) -> Path:
+def output_file(text: str, suffixes: tuple[str, ...] = OUTPUT_SUFFIXES) -> Path:
     """A path whose suffix says what to write, checked before any work is done."""
-    if not text.endswith(OUTPUT_SUFFIXES):
-        raise click.BadParameter(f"{text!r} must end in one of {', '.join(OUTPUT_SUFFIXES)}")
+    if not text.endswith(suffixes):
+        raise click.BadParameter(f"{text!r} must end in one of {', '.join(suffixes)}")
     path = Path(text)
     if path.is_dir():
         raise click.BadParameter(f"{text!r} is a folder")

@@ -55,6 +55,7 @@ def transfer_part(source: Graph, target: Graph, origin: Int64, ratio: float) -> 
         ratio,
         (min(ratios), max(ratios)),
         "transfers not seen from all of their ranks, as far as the measured step allows",
+        "transfers",
     )
 
 
@@ -73,14 +74,13 @@ def lateness_part(target: Graph, source_step_ns: int, ratio: float) -> Part:
         lag = np.where(late, np.rint(edges.lag_ns * following).astype(np.int64), edges.lag_ns)
         moved = replace(target, edges=replace(edges, lag_ns=lag))
         following = simulate(moved, residuals=True, plan=plan(moved)).step_ns / source_step_ns
-    return bracket(
-        ratio, (ratio, following), "ranks not in the input as late as they were, or changing with the others"
-    )
+    basis = "ranks not in the input as late as they were, or changing with the others"
+    return bracket(ratio, (ratio, following), basis, "lateness")
 
 
 def _part(graph: Graph, factors: list[Float64], basis: str) -> Part:
     low, high = (_step(graph, factor) for factor in factors)
-    return bracket(_step(graph, np.ones(len(graph))), (low, high), basis)
+    return bracket(_step(graph, np.ones(len(graph))), (low, high), basis, "retiming")
 
 
 def _step(graph: Graph, factor: Float64) -> float:

@@ -25,11 +25,12 @@ class Part:
     low: float
     high: float
     basis: str
+    kind: str = ""  # a word for the source
 
     @classmethod
-    def symmetric(cls, width: float, basis: str) -> Part:
+    def symmetric(cls, width: float, basis: str, kind: str = "") -> Part:
         """The same width on both sides."""
-        return cls(width, width, basis)
+        return cls(width, width, basis, kind)
 
 
 def spread_pct(steps_ns: Sequence[int]) -> float | None:
@@ -49,34 +50,34 @@ def step_spread(steps_ns: Sequence[int]) -> Part:
     spread = spread_pct(steps_ns)
     if spread is None:
         return Part.symmetric(
-            UNKNOWN_SPREAD, f"one step says nothing of the spread: ± {100 * UNKNOWN_SPREAD:g} % assumed"
+            UNKNOWN_SPREAD, f"one step says nothing of the spread: ± {100 * UNKNOWN_SPREAD:g} % assumed", "spread"
         )
     width = Z80 * spread / 100
-    return Part.symmetric(width, f"spread of {len(steps_ns)} steps: ± {100 * width:.2f} %")
+    return Part.symmetric(width, f"spread of {len(steps_ns)} steps: ± {100 * width:.2f} %", "spread")
 
 
 def spread_range(half_range_pct: float) -> Part:
     """From half the 10-90 % range of the steps, which is a half-width at 80 % as it stands."""
-    return Part.symmetric(half_range_pct / 100, f"spread of the steps: ± {half_range_pct:.2f} %")
+    return Part.symmetric(half_range_pct / 100, f"spread of the steps: ± {half_range_pct:.2f} %", "spread")
 
 
 def start_error(p95_pct: float) -> Part:
     """From the baseline: its start errors' 95th percentile, brought to 80 %."""
     width = p95_pct / 100 * Z80 / Z95
-    return Part.symmetric(width, f"start errors of the baseline: ± {100 * width:.2f} %")
+    return Part.symmetric(width, f"start errors of the baseline: ± {100 * width:.2f} %", "start")
 
 
 def bias(error_pct: float, what: str) -> Part:
     """From a known deviation of a step that should have been reproduced."""
     width = abs(error_pct) / 100
-    return Part.symmetric(width, f"{what} error: ± {100 * width:.2f} %")
+    return Part.symmetric(width, f"{what} error: ± {100 * width:.2f} %", what)
 
 
-def bracket(predicted_ns: float, bounds_ns: tuple[float, float], basis: str) -> Part:
+def bracket(predicted_ns: float, bounds_ns: tuple[float, float], basis: str, kind: str = "") -> Part:
     """From simulations with the durations at the lower and upper end of what is known about them."""
     low = max(0.0, 1 - min(bounds_ns) / predicted_ns)
     high = max(0.0, max(bounds_ns) / predicted_ns - 1)
-    return Part(low, high, f"{basis}: -{100 * low:.2f} / +{100 * high:.2f} %")
+    return Part(low, high, f"{basis}: -{100 * low:.2f} / +{100 * high:.2f} %", kind)
 
 
 def interval(predicted_ms: float, parts: Iterable[Part]) -> tuple[float, float]:

@@ -60,7 +60,6 @@ def run_result(
     seq, anchor_ms = source.layout.seq or source.model.seq, result.measured_step_ms or 0.0
     if prediction is None:
         return with_outlook(replace(result, metrics=throughput(source.layout, seq, anchor_ms)), baseline.graph)
-    parts = (*_baseline_parts(baseline, source), *prediction.parts)
     target, lift = prediction.target or source.layout, prediction.lift
     result = replace(
         result,
@@ -79,11 +78,9 @@ def run_result(
         warnings=prediction.warnings,
         forced=prediction.forced,
     )
-    predicted_ms = anchor_ms * prediction.ratio
-    result = replace(result, metrics=throughput(target, seq, predicted_ms), pass_order=pass_order(target))
-    basis = tuple(part.basis for part in parts)
-    outcome = Outcome(prediction.graph, prediction.timeline, predicted_ms, interval(predicted_ms, parts), basis)
-    return with_prediction(result, outcome)
+    found = outcome(baseline, source, prediction, anchor_ms)
+    result = replace(result, metrics=throughput(target, seq, found.step_ms), pass_order=pass_order(target))
+    return with_prediction(result, found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,22 +92,31 @@ class Outcome:
     step_ms: float
     interval_ms: tuple[float, float]
     basis: tuple[str, ...]
+    parts: tuple[Part, ...] = ()
 
 
-def with_prediction(result: RunResult, outcome: Outcome) -> RunResult:
+def outcome(baseline: Baseline, source: Source, prediction: Prediction, anchor_ms: float) -> Outcome:
+    """The predicted step: ``anchor_ms``, the measured step, times the prediction's ratio (R6); and its interval."""
+    parts = (*baseline_parts(baseline, source), *prediction.parts)
+    step_ms = anchor_ms * prediction.ratio
+    basis = tuple(part.basis for part in parts)
+    return Outcome(prediction.graph, prediction.timeline, step_ms, interval(step_ms, parts), basis, parts)
+
+
+def with_prediction(result: RunResult, found: Outcome) -> RunResult:
     """``result`` with the predicted step; its breakdown is scaled so that the states sum to the predicted step."""
-    after = breakdown(outcome.graph, outcome.timeline)
-    factor = outcome.step_ms / ns_to_ms(outcome.timeline.step_ns)
+    after = breakdown(found.graph, found.timeline)
+    factor = found.step_ms / ns_to_ms(found.timeline.step_ns)
     result = replace(
         result,
-        predicted_step_ms=outcome.step_ms,
-        predicted_interval_ms=outcome.interval_ms,
-        speedup=(result.measured_step_ms or 0.0) / outcome.step_ms,
-        interval_basis=outcome.basis,
+        predicted_step_ms=found.step_ms,
+        predicted_interval_ms=found.interval_ms,
+        speedup=(result.measured_step_ms or 0.0) / found.step_ms,
+        interval_basis=found.basis,
         breakdown={**result.breakdown, "predicted": _times(slowest(after), factor)},
         breakdown_mean={**result.breakdown_mean, "predicted": _times(after.mean_ms(), factor)},
     )
-    return with_outlook(result, outcome.graph)
+    return with_outlook(result, found.graph)
 
 
 def with_outlook(result: RunResult, graph: Graph) -> RunResult:
@@ -125,7 +131,7 @@ def _steps_ns(baseline: Baseline, source: Source) -> tuple[int, ...]:
     return baseline.step_durations_ns if len(baseline.step_durations_ns) >= FEW_STEPS else source.steps_ns
 
 
-def _baseline_parts(baseline: Baseline, source: Source) -> tuple[Part, ...]:
+def baseline_parts(baseline: Baseline, source: Source) -> tuple[Part, ...]:
     """Uncertainty that every prediction from this baseline shares."""
     parts = [step_spread(_steps_ns(baseline, source)), bias(baseline.replay_error_pct, "replay")]
     if baseline.start_error:

@@ -19,15 +19,14 @@ from replay.trace import Trace
 
 def answer(trace: Trace, described: RunDescription, question: Question, facts: Facts, progress: Progress) -> Answer:
     """Replay ``trace`` and answer ``question``; :class:`RefusedError` where that cannot be done honestly."""
-    if question.stragglers:
-        raise RefusedError("--stragglers needs a pipeline recording with several steps; this input is a trace")
+    check(question)
     progress("building the graph")
     baseline = replay_trace(trace, facts)
     source = find_source(trace, facts, described)
     prediction = None
     if not question.is_empty:
         progress("predicting")
-        prediction = _predict(baseline, source, question, facts)
+        prediction = predict(baseline, source, question, facts)
     progress("reporting")
     runs = [Run("measured", baseline.graph, baseline.measured), Run("replayed", baseline.graph, baseline.replayed)]
     if prediction:
@@ -43,7 +42,13 @@ def _not_reproduced(baseline: Baseline) -> str:
     return f"the replay is off by more than {gate.LIMIT_PCT:g} %, so no question would be answered from it; {differing}"
 
 
-def _predict(baseline: Baseline, source: Source, question: Question, facts: Facts) -> Prediction:
+def check(question: Question) -> None:
+    """Raises :class:`RefusedError` for what no trace can answer."""
+    if question.stragglers:
+        raise RefusedError("--stragglers needs a pipeline recording with several steps; this input is a trace")
+
+
+def predict(baseline: Baseline, source: Source, question: Question, facts: Facts) -> Prediction:
     """R6: the gate first, then the edit of the lowest level that answers the question."""
     difference = gate.most_differing(baseline.graph, baseline.replayed)
     forced = gate.require("replayed", baseline.replay_error_pct, difference, force=facts.force)

@@ -1,0 +1,1 @@
+"""Predictions against measurements: rows, their summary, and how they are printed and written."""
