@@ -11,6 +11,7 @@ import numpy as np
 from parsers._collectives import find_collectives
 from parsers._comm_table import CommTable
 from parsers._coverage import coverage, unrecognised_communication
+from parsers._host_streams import with_host_streams
 from parsers._rows import CommInfo, Rows
 from parsers._times import Times, common_times
 from replay.core.columns import Int32, Int64, Interner
@@ -46,7 +47,7 @@ def assemble(parts: Sequence[RankRows], format_name: str) -> Trace:
     found = find_collectives(table)
     warnings = unrecognised_communication(table, found.comm)
     notes = [times.health, coverage(table), Health(inferred=found.inferred, warnings=warnings)]
-    return Trace(
+    trace = Trace(
         start_ns=table.start_ns,
         dur_ns=table.dur_ns,
         rank=table.rank,
@@ -72,6 +73,7 @@ def assemble(parts: Sequence[RankRows], format_name: str) -> Trace:
         health=reduce(Health.merged, [*(part.health for part in parts), *notes]),
         metadata=parts[0].metadata,
     )
+    return with_host_streams(trace)
 
 
 def _table(parts: Sequence[RankRows], times: Times, rank: Int32, order: Int64) -> CommTable:

@@ -30,6 +30,7 @@ class Args(msgspec.Struct, gc=False):
     dims: msgspec.Raw = msgspec.field(default=msgspec.Raw(), name="Input Dims")
     dims_old: msgspec.Raw = msgspec.field(default=msgspec.Raw(), name="Input dims")
     dtypes: msgspec.Raw = msgspec.field(default=msgspec.Raw(), name="Input type")
+    concrete: msgspec.Raw = msgspec.field(default=msgspec.Raw(), name="Concrete Inputs")
     sequence: Scalar = msgspec.field(default=-1, name="Sequence number")
     bytes: Scalar = -1
     wait_on_stream: Scalar = -1

@@ -21,7 +21,7 @@ from parsers._categories import (
     kind_without_category,
 )
 from parsers._chrome_events import Args, CommArgs, Event
-from parsers._comm_info import comm_info
+from parsers._comm_info import C10D_PAIRS, c10d_pair, comm_info
 from parsers._numbers import Scalar, integer, integers, ns_text, us_to_ns
 from parsers._rows import COLUMNS, CommInfo, Rows
 from replay.core.columns import Bool, Int64
@@ -171,10 +171,10 @@ class ChromeRows:
             self._count_untimed(start_ok, dur_ok)
             part = {name: column[usable] for name, column in part.items()}
         self._parts.append(part)
-        if CommArgs in set(map(type, args)):
+        infos = _comm_infos(whole, args)
+        if infos:
             position = np.cumsum(usable) - 1 + self._count
-            described = [(at, a) for at, a in enumerate(args) if isinstance(a, CommArgs) and a.collective is not None]
-            self._comms.update({int(position[at]): comm_info(a) for at, a in described if usable[at]})
+            self._comms.update({int(position[at]): info for at, info in infos.items() if usable[at]})
         self._count += int(usable.sum())
 
     def _count_untimed(self, start_ok: Bool, dur_ok: Bool) -> None:
@@ -228,6 +228,15 @@ class ChromeRows:
             return Lane(MISSING, True, label, device, stream)
         pid, tid = str(key[0]), str(key[1])
         return Lane(MISSING, False, self._labels.get((pid, tid), "") or f"thread {tid}", pid=pid, tid=tid)
+
+
+def _comm_infos(whole: Sequence[Event], args: Sequence[Args]) -> dict[int, CommInfo]:
+    """Communication metadata of the events of a batch that have some: their "Collective name", or a c10d peer."""
+    infos = {at: c10d_pair(event) for at, event in enumerate(whole) if event.name in C10D_PAIRS}
+    if CommArgs in set(map(type, args)):
+        described = [(at, a) for at, a in enumerate(args) if isinstance(a, CommArgs) and a.collective is not None]
+        infos |= {at: comm_info(a) for at, a in described}
+    return infos
 
 
 def _spread(rows: Bool, values: Int64) -> Int64:

@@ -32,10 +32,12 @@ class Groups:
         return self._codes[key]
 
     def peer(self, group: int, info: CommInfo) -> int:
-        """Global rank of the peer: recorded, else translated from a name like ``nccl:send 2->3``."""
+        """Global rank of the peer: recorded, else translated from its number in the group, or in the default one."""
         if info.peer >= 0:
             return info.peer
-        index = peer_in_group(info.name)
+        if group < 0 and info.member >= 0:
+            return info.member
+        index = info.member if info.member >= 0 else peer_in_group(info.name)
         members = self._groups[group].ranks if group >= 0 else ()
         return members[index] if 0 <= index < len(members) else MISSING
 

@@ -6,12 +6,14 @@ import re
 
 import msgspec
 
-from parsers._chrome_events import CommArgs
+from parsers._chrome_events import CommArgs, Event
 from parsers._numbers import Scalar
 from parsers._rows import CommInfo
 from replay.trace import MISSING
 
 _NUMBER = re.compile(r"-?\d+")
+C10D_PAIRS = frozenset({"c10d::send", "c10d::recv_"})
+_PEER_ARGUMENT = 2  # of (tensors, process group, peer, tag)
 
 
 def comm_info(args: CommArgs) -> CommInfo:
@@ -34,6 +36,16 @@ def comm_info(args: CommArgs) -> CommInfo:
         in_split=int_list(args.in_split) or (),
         out_split=int_list(args.out_split) or (),
     )
+
+
+def c10d_pair(event: Event) -> CommInfo:
+    """Metadata of one of ``C10D_PAIRS``: the peer's number in its group is among the concrete inputs, if recorded."""
+    try:
+        inputs = msgspec.json.decode(bytes(event.args.concrete if event.args else b"") or b"[]")
+    except msgspec.DecodeError:
+        inputs = []
+    known = isinstance(inputs, list) and len(inputs) > _PEER_ARGUMENT
+    return CommInfo(str(event.name), member=_int(str(inputs[_PEER_ARGUMENT])) if known else MISSING)
 
 
 def _group_ranks(args: CommArgs, size: int) -> tuple[int, ...]:

@@ -67,7 +67,7 @@ def _own_info(table: CommTable, row: int) -> CommInfo:
         return CommInfo(name)
     if name.startswith("c10d::") and len(known) > 1:  # (output, input, …), the order of c10d's functional schema
         return CommInfo(name, in_nelems=known[1][0], out_nelems=known[0][0], dtype=known[1][1])
-    nelems, dtype = known[0]
+    nelems, dtype = sum(n for n, _ in known), known[0][1]  # one tensor, or the parts of a list
     equal = kind_of_name(name) in _EQUAL_BUFFERS
     return CommInfo(name, in_nelems=nelems, out_nelems=nelems if equal else MISSING, dtype=dtype)
 

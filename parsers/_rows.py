@@ -22,7 +22,8 @@ class CommInfo:
     description: str = ""
     group_size: int = MISSING
     ranks: tuple[int, ...] = ()
-    peer: int = MISSING
+    peer: int = MISSING  # global rank of a send's or receive's peer
+    member: int = MISSING  # the peer's number inside its group
     sequence: int = MISSING
     in_split: tuple[int, ...] = ()
     out_split: tuple[int, ...] = ()

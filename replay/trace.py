@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 MISSING = -1
+ON_HOST = -2  # device of a stream whose work the host's own threads carry out (Gloo)
 
 
 class EventKind(IntEnum):
@@ -76,7 +77,7 @@ class Lane:
     rank: int
     is_device: bool
     label: str  # "stream 7", "thread 1074 (pt_autograd_0)"
-    device: int = MISSING  # device ordinal for streams
+    device: int = MISSING  # device ordinal for streams, or ON_HOST
     stream: int = MISSING
     pid: str = ""
     tid: str = ""

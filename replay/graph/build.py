@@ -120,7 +120,6 @@ def _typical_lag(edges: EdgeList, rule: Rule) -> int:
 
 def _comm_events(trace: Trace, parts: tuple[RankParts, ...]) -> Int64:
     events = [part.step.device[trace.comm[part.step.device] >= 0] for part in parts]
-    events += [part.step.host_comm for part in parts]
     return np.concatenate(events) if events else np.zeros(0, np.int64)
 
 
@@ -129,7 +128,6 @@ def _align(trace: Trace, parts: tuple[RankParts, ...]) -> dict[int, tuple[int, i
     if len(parts) < 2:
         return {part.step.rank: (0, 0) for part in parts}
     events = [part.step.device[(trace.comm[part.step.device] >= 0) & ~part.step.backlog] for part in parts]
-    events += [part.step.host_comm for part in parts]
     offsets = clocks.align(trace, collectives.match(trace, np.concatenate(events), {}))
     return {part.step.rank: offsets.get(part.step.rank, (0, -1)) for part in parts}
 

@@ -26,6 +26,8 @@ class CallKind(IntEnum):
     EVENT_RECORD = 7
     STREAM_WAIT = 8
     ALLOC = 9  # may synchronise the device (cudaMalloc, cudaFree, …)
+    ENQUEUE = 10  # hands a transfer to threads of the host (c10d operators of a rank without a device)
+    POST = 11  # posts a send or receive on the host
 
 
 # First match wins. Anything that launches device work under another name is still found by its correlation.
@@ -39,6 +41,8 @@ _PATTERNS: tuple[tuple[str, CallKind], ...] = (
     (r"(cuda|hip|cu)Memcpy|aclrtMemcpy", CallKind.COPY),
     (r"(cuda|hip)(Malloc|Free)(Host|Managed|Async)?$|(cuda|hip)HostAlloc|aclrt(Malloc|Free)", CallKind.ALLOC),
     (r"cuMem(Alloc|Free|Map|Unmap|Create|Release|SetAccess)", CallKind.ALLOC),
+    (r"c10d::(send|recv)", CallKind.POST),
+    (r"c10d::", CallKind.ENQUEUE),
     (r".*Launch.*Kernel|.*LaunchCooperative|(cuda|hip|cu)Memset|aclrtMemset|aclrtLaunch", CallKind.LAUNCH),
 )
 _COMPILED = tuple((re.compile(pattern), kind) for pattern, kind in _PATTERNS)
@@ -57,4 +61,5 @@ def kinds_of(names: tuple[str, ...]) -> Int8:
     return np.fromiter((call_kind(name) for name in names), dtype=np.int8, count=len(names))
 
 
+HANDING_OVER = (CallKind.ENQUEUE, CallKind.POST)
 SYNCS = (CallKind.SYNC_DEVICE, CallKind.SYNC_STREAM, CallKind.SYNC_EVENT)

@@ -33,7 +33,7 @@ def collect(
     for part in parts:
         lists += [_host_order(part, ops), _handover(part, ops), *_streams(trace, launches, part, ops)]
         lists += [*launch_edges(trace, launches, costs, part, ops), _graph_branches(trace, launches, part, ops)]
-        lists += [_syncs(part, ops), _spins(part, ops), _queue(part, ops)]
+        lists += [_syncs(part, ops), _spins(part, ops), _transfers(part, ops), _queue(part, ops)]
         waits = stream_waits(trace, launches, part.step, part.streams)
         lists.append(
             EdgeList.of(
@@ -162,6 +162,14 @@ def _spins(part: RankParts, ops: Numbered) -> EdgeList:
         lag_ns=np.array([spin.lag_ns for spin, _ in part.host.spins], np.int64),
         recorded=False,
     )
+
+
+def _transfers(part: RankParts, ops: Numbered) -> EdgeList:
+    """Host threads wait for transfers that other threads of the host carry out."""
+    base = ops.host_base[part.step.rank]
+    rows = [(ops.last[event], base + op) for wait, op in part.host.transfers for event in wait.events]
+    rows += [(ops.last[event], ops.after_call[call]) for call, event in part.host.in_calls if call in ops.after_call]
+    return EdgeList.of(Rule.HOST_SYNC, [r[0] for r in rows], [r[1] for r in rows], recorded=False)
 
 
 def _queue(part: RankParts, ops: Numbered) -> EdgeList:

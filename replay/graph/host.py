@@ -11,15 +11,17 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from replay.core.columns import Int64
-from replay.graph.calls import CallKind
+from replay.graph.calls import HANDING_OVER, CallKind
 from replay.graph.handover import Activity, Handover, find_handovers
 from replay.graph.launch_join import Launches
 from replay.graph.selection import RankStep
 from replay.graph.spins import Spin, find_spins
+from replay.graph.transfer_waits import TransferWait, TransferWaits, transfer_waits
 from replay.graph.types import OpKind
 from replay.trace import EventKind, Trace
 
 _HOST, _CALL, _COMPUTE, _CPU_OP = OpKind.HOST, OpKind.CALL, OpKind.COMPUTE, EventKind.CPU_OP  # looked up per op
+Wait = Handover | Spin | TransferWait
 _HOST_KINDS = (EventKind.CPU_OP, EventKind.ANNOTATION, EventKind.RUNTIME)
 
 
@@ -38,6 +40,8 @@ class HostOps:
     after_call: dict[int, int] = field(default_factory=dict)  # call event → next op of the thread
     handovers: list[tuple[int, int]] = field(default_factory=list)  # (releasing op, released op)
     spins: list[tuple[Spin, int]] = field(default_factory=list)  # (what was polled for, released op)
+    transfers: list[tuple[TransferWait, int]] = field(default_factory=list)  # (what was waited for, released op)
+    in_calls: list[tuple[int, int]] = field(default_factory=list)  # (call, transfer that ended before it returned)
 
     def add(self, lane: int, kind: OpKind, start: int, end: int, duration: int, event: int, previous: int) -> int:
         """Append an op and return its index."""
@@ -64,17 +68,18 @@ def host_ops(trace: Trace, launches: Launches, step: RankStep, timing: dict[int,
     threads = _activities(trace, launches, step)
     handovers = find_handovers(threads)
     spins = find_spins(trace, launches, step, threads)
-    spun = {(spin.waiter, spin.from_ns) for spin in spins}
-    handovers = tuple(h for h in handovers if (h.waiter, h.from_ns) not in spun)
     ops = HostOps()
+    acts = _acts(trace, step, threads)
+    released = {t.lane: _released(trace, launches, step, t, acts[t.lane]) for t in threads}
+    known: list[Spin | TransferWait] = [*spins, *(wait for found in released.values() for wait in found.silences)]
+    handovers = tuple(h for h in handovers if not any(_covers(wait, h) for wait in known))
     ends: dict[tuple[int, int], int] = {}  # (lane, time) → op that ends there
     pending: list[tuple[Handover, int]] = []
     for thread in threads:
-        waits: list[Handover | Spin] = [h for h in handovers if h.waiter == thread.lane]
-        waits += [s for s in spins if s.waiter == thread.lane]
+        ops.in_calls += released[thread.lane].in_calls
+        waits: list[Wait] = [wait for wait in (*handovers, *known) if wait.waiter == thread.lane]
         cuts = sorted({h.released_ns for h in handovers if h.source == thread.lane})
-        acts = np.sort(np.concatenate((step.calls, step.host_comm, step.host_compute)))
-        calls = _top_level(trace, acts[trace.lane[acts] == thread.lane])
+        calls = acts[thread.lane]
         waits = [wait for wait in waits if not _inside(trace, calls, wait)]
         _Tiling(ops, thread, timing, trace).run(calls, waits, cuts, ends, pending)
     for handover, op in pending:
@@ -82,6 +87,25 @@ def host_ops(trace: Trace, launches: Launches, step: RankStep, timing: dict[int,
         if source is not None:
             ops.handovers.append((source, op))
     return ops
+
+
+def _acts(trace: Trace, step: RankStep, threads: tuple[Activity, ...]) -> dict[int, Int64]:
+    """Calls and compute of every thread, in order, without those inside others."""
+    acts = np.sort(np.concatenate((step.calls, step.host_compute)))
+    return {thread.lane: _top_level(trace, acts[trace.lane[acts] == thread.lane]) for thread in threads}
+
+
+def _released(trace: Trace, launches: Launches, step: RankStep, thread: Activity, acts: Int64) -> TransferWaits:
+    """Waits of ``thread`` for the transfers that it handed over to other threads of the host."""
+    call = launches.call[step.device]
+    by_host = np.isin(launches.call_kind[call], HANDING_OVER) & (call >= 0)
+    own = np.asarray(step.device[by_host & (trace.lane[call] == thread.lane)])
+    return transfer_waits(trace, launches, thread, acts, own)
+
+
+def _covers(wait: Spin | TransferWait, handover: Handover) -> bool:
+    """True where a silence that is explained already looks like a hand-over too."""
+    return wait.waiter == handover.waiter and wait.from_ns < handover.until_ns and handover.from_ns < wait.until_ns
 
 
 def _activities(trace: Trace, launches: Launches, step: RankStep) -> tuple[Activity, ...]:
@@ -101,7 +125,7 @@ def _activities(trace: Trace, launches: Launches, step: RankStep) -> tuple[Activ
 
 def _busy_leaves(trace: Trace, rows: Int64, start: Int64, end: Int64, boundary: Int64) -> Int64:
     """Starts of boundary intervals that are exactly an operator or a call without children."""
-    working = (trace.kind[rows] != EventKind.ANNOTATION) | (trace.comm[rows] >= 0)
+    working = trace.kind[rows] != EventKind.ANNOTATION
     at = np.searchsorted(boundary, start[working])
     leaf = np.searchsorted(boundary, end[working]) == at + 1
     return np.unique(start[working][leaf])
@@ -116,7 +140,7 @@ def _top_level(trace: Trace, calls: Int64) -> Int64:
     return np.asarray(calls[keep])
 
 
-def _inside(trace: Trace, calls: Int64, wait: Handover | Spin) -> bool:
+def _inside(trace: Trace, calls: Int64, wait: Wait) -> bool:
     """True for silence within a call or collective: that time is the call's."""
     at = int(np.searchsorted(trace.start_ns[calls], wait.from_ns, side="right")) - 1
     return at >= 0 and trace.end_of(int(calls[at])) > wait.from_ns
@@ -134,13 +158,13 @@ class _Tiling:
     def run(
         self,
         calls: Int64,
-        waits: list[Handover | Spin],
+        waits: list[Wait],
         cuts: list[int],
         ends: dict[tuple[int, int], int],
         pending: list[tuple[Handover, int]],
     ) -> None:
         """Walk calls and waits in order of time; ``cuts`` are times at which another thread is released."""
-        items: list[tuple[int, int, int | Handover | Spin]] = [
+        items: list[tuple[int, int, int | Wait]] = [
             (int(self._trace.start_ns[c]), self._trace.end_of(c), c) for c in map(int, calls)
         ]
         items += [(w.from_ns, w.until_ns, w) for w in waits]
@@ -154,6 +178,9 @@ class _Tiling:
                 self._call(item, start, end)
             elif isinstance(item, Spin):
                 self._ops.spins.append((item, self._emit(OpKind.HOST, end, end, 0, -1)))
+            elif isinstance(item, TransferWait):
+                woken = self._emit(OpKind.HOST, item.released_ns, end, end - item.released_ns, -1)
+                self._ops.transfers.append((item, woken))
             else:
                 woken = self._emit(OpKind.HOST, item.released_ns, end, end - item.released_ns, -1)
                 pending.append((item, woken))
@@ -174,10 +201,6 @@ class _Tiling:
         timing = self._timing.get(call)
         cost = end - start if timing is None else min(timing.cost_ns, end - start)
         begin = end - cost if timing is not None and timing.waits_first else start
-        if self._trace.comm[call] >= 0:
-            self._emit(OpKind.ARRIVAL, start, start, 0, call)
-            self._emit(OpKind.TRANSFER, start, end, end - start, call)
-            return
         kind = _COMPUTE if self._trace.kind[call] == _CPU_OP else _CALL
         op = self._emit(kind, begin, begin + cost, cost, call)
         self._ops.call_op[call] = op

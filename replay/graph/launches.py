@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from replay.core.columns import Bool, Int64
+from replay.core.columns import Bool, Int8, Int64
 from replay.core.units import NS_PER_US
-from replay.graph.calls import CallKind
+from replay.graph.calls import HANDING_OVER, CallKind
 from replay.graph.edge_list import EdgeList
 from replay.graph.lags import typical_delay
 from replay.graph.launch_join import Launches
@@ -21,16 +21,20 @@ from replay.graph.types import Rule
 from replay.graph.waits import CallCosts
 from replay.trace import Trace
 
+_WAYS = (CallKind.GRAPH_LAUNCH, CallKind.ENQUEUE, CallKind.POST)  # of launching, with latencies of their own
 _NEVER_IDLE_NS = 10 * NS_PER_US  # assumed latency where every launch met a busy stream
 
 
-def launch_latency_ns(trace: Trace, launches: Launches, *, graphs: bool) -> int:
-    """Time from the start of a launch call to the start of its work on an idle device, ns; 0 without any launch."""
+def launch_latency_ns(trace: Trace, launches: Launches, way: CallKind) -> int:
+    """Time from the start of a launch call to the start of its work on an idle device, ns; 0 without any launch.
+
+    ``way`` is one of ``_WAYS``, or LAUNCH for all other calls.
+    """
     device = np.flatnonzero(trace.is_device & (launches.call >= 0))
     device = device[np.lexsort((trace.start_ns[device], trace.rank[device]))]
     call = launches.call[device]
     delay = trace.start_ns[device] - trace.start_ns[call]
-    wanted = (launches.call_kind[call] == CallKind.GRAPH_LAUNCH) == graphs
+    wanted = _way(launches.call_kind[call]) == way
     wanted &= (delay >= 0) & np.append(True, call[1:] != call[:-1])
     if not wanted.any():
         return 0
@@ -38,6 +42,10 @@ def launch_latency_ns(trace: Trace, launches: Launches, *, graphs: bool) -> int:
     if len(samples) >= 3:
         return typical_delay(samples)
     return min(int(delay[wanted].min()), _NEVER_IDLE_NS)
+
+
+def _way(call_kind: Int8) -> Int8:
+    return np.where(np.isin(call_kind, _WAYS), call_kind, CallKind.LAUNCH).astype(np.int8)
 
 
 def _idle(trace: Trace, device: Int64, call: Int64) -> Bool:
@@ -63,9 +71,11 @@ def launch_edges(trace: Trace, launches: Launches, costs: CallCosts, part: RankP
     graph = (launches.call_kind[call] == CallKind.GRAPH_LAUNCH) & (call >= 0)
     first = np.zeros(len(call), np.bool_)
     first[np.unique(call, return_index=True)[1]] = True
-    latency = [launch_latency_ns(trace, launches, graphs=graphs) for graphs in (False, True)]
+    latency = {int(way): launch_latency_ns(trace, launches, way) for way in (CallKind.LAUNCH, *_WAYS)}
     slow = costs.blocked[call] & (ops.duration_ns[source] > costs.entry_ns[call])
-    lag = np.array(latency, np.int64)[graph.astype(np.int64)] - np.where(slow, costs.entry_ns[call], 0)
+    slow &= ~np.isin(launches.call_kind[call], HANDING_OVER)  # these go on after they have handed over
+    lag = np.array([latency[way] for way in _way(launches.call_kind[call]).tolist()], np.int64)
+    lag -= np.where(slow, costs.entry_ns[call], 0)
     has_edge = (source >= 0) & (~graph | first)
     return [
         EdgeList.of(Rule.LAUNCH, source[mine], target[mine], lag_ns=lag[mine], from_start=from_start)

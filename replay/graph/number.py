@@ -8,6 +8,7 @@ import numpy as np
 
 from replay.core.columns import Int8, Int32, Int64
 from replay.core.evidence import Grade
+from replay.graph.calls import CallKind
 from replay.graph.collectives import Matched, Split
 from replay.graph.device import DeviceOps, device_ops
 from replay.graph.host import CallTiming, HostOps, host_ops
@@ -43,6 +44,7 @@ def rank_parts(trace: Trace, launches: Launches, costs: CallCosts, step: RankSte
     syncs = sync_waits(trace, launches, costs, step, streams, queued)
     timing = {c: CallTiming(int(costs.entry_ns[c]), waits_first=True) for c in queued}
     timing |= _sync_timing(trace, costs, syncs)
+    timing |= _handover_timing(trace, launches, costs, step)
     host = host_ops(trace, launches, step, timing)
     return RankParts(step, queue, syncs, streams, host, device_ops(trace, step))
 
@@ -57,6 +59,14 @@ def _sync_timing(trace: Trace, costs: CallCosts, syncs: SyncWaits) -> dict[int, 
         for call, wait in waited.items()
         if wait > 0
     }
+
+
+def _handover_timing(trace: Trace, launches: Launches, costs: CallCosts, step: RankStep) -> dict[int, CallTiming]:
+    """Calls that took far longer than usual to hand a transfer over, and returned after its end: they waited for it."""
+    call = launches.call[step.device]
+    waited = (call >= 0) & (launches.call_kind[call] == CallKind.ENQUEUE) & costs.blocked[call]
+    waited &= trace.end_ns[step.device] <= trace.end_ns[call]
+    return {int(c): CallTiming(int(costs.entry_ns[c]), waits_first=False) for c in call[waited]}
 
 
 @dataclass(slots=True)

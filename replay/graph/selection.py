@@ -13,9 +13,10 @@ import numpy as np
 
 from replay.core.columns import Bool, Int64
 from replay.graph.calls import CallKind
+from replay.graph.host_compute import operators
 from replay.graph.launch_join import Launches
 from replay.graph.step import Step
-from replay.trace import EventKind, Trace
+from replay.trace import ON_HOST, Trace
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +28,7 @@ class RankStep:
     host_end_ns: int
     calls: Int64  # interaction calls on all host threads
     early: Int64  # calls before the step that order its backlog
-    host_comm: Int64  # collectives that run on host threads (Gloo)
-    host_compute: Int64  # outermost operators, where the rank has no device: the host is what computes
+    host_compute: Int64  # operators of a rank without a device: the host is what computes
     device: Int64
     backlog: Bool  # per device event: launched before the step
     orphans: int  # device events inside the step without a launch call
@@ -72,32 +72,16 @@ def _select_rank(trace: Trace, launches: Launches, step: Step, rank: int) -> Ran
     early = np.flatnonzero(
         here & (launches.call_kind != CallKind.NONE) & (trace.start_ns >= oldest) & (trace.start_ns < begin)
     )
-    host_comm = np.flatnonzero(in_window & (trace.comm >= 0) & ~trace.is_device)
-    host_compute = _outermost(trace, in_window) if not len(device) else np.zeros(0, np.int64)
+    on_host = all(trace.lanes[lane].device == ON_HOST for lane in np.unique(trace.lane[device]).tolist())
+    host_compute = operators(trace, in_window, calls) if on_host else np.zeros(0, np.int64)
     return RankStep(
         rank=rank,
         begin_ns=begin,
         host_end_ns=end,
         calls=calls,
         early=early,
-        host_comm=host_comm,
         host_compute=host_compute,
         device=device[keep],
         backlog=backlog[keep],
         orphans=int((orphan_inside & keep).sum()),
     )
-
-
-def _outermost(trace: Trace, inside: Bool) -> Int64:
-    """Operators that lie in no other operator of their thread and hold no collective."""
-    ops = np.flatnonzero(inside & (trace.kind == EventKind.CPU_OP) & (trace.comm < 0))
-    comm = np.flatnonzero(inside & (trace.comm >= 0))
-    keep = []
-    for lane in np.unique(trace.lane[ops]):
-        mine = ops[trace.lane[ops] == lane]
-        reach = np.append(np.iinfo(np.int64).min, np.maximum.accumulate(trace.end_ns[mine])[:-1])
-        outer = mine[trace.end_ns[mine] > reach]
-        own = np.sort(trace.start_ns[comm[trace.lane[comm] == lane]])
-        holds = np.searchsorted(own, trace.start_ns[outer]) < np.searchsorted(own, trace.end_ns[outer])
-        keep.append(outer[~holds])
-    return np.concatenate(keep) if keep else np.zeros(0, np.int64)

@@ -27,7 +27,7 @@ class OpKind(IntEnum):
 
     HOST = 0  # host work between two interaction points
     CALL = 1  # a runtime call's own cost (launch, entry of a sync, …)
-    COMPUTE = 2  # device kernel
+    COMPUTE = 2  # device kernel; on a rank without a device an operator of its host threads
     ARRIVAL = 3  # a collective member is ready; zero length
     TRANSFER = 4  # the collective moves data (all members present)
     MEMCPY = 5

@@ -1,0 +1,64 @@
+"""Which operators of a rank without a device are its compute: the host counterpart of kernels.
+
+Operators nest. One that only wraps others (autograd's nodes, custom functions) is looked through, so that what it
+calls counts one by one, with shapes of its own, and its own time is host time; one that does the work itself, or most
+of it, counts as a whole. Whether a name wraps is decided over the whole trace, so that every layer is cut alike.
+Operators that hand over a transfer are never compute, nor are those around them.
+"""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from replay.core.columns import Bool, Int64
+from replay.trace import EventKind, Trace
+
+_WORKS_BY_ITSELF = re.compile(r"aten::|prims::|quantized::|mkldnn|onednn|torchvision::|xformers", re.IGNORECASE)
+_WAITS = re.compile(r"::wait_tensor$")
+_MOSTLY = 0.5  # of its time in other operators: it wraps them
+
+
+def operators(trace: Trace, inside: Bool, calls: Int64) -> Int64:
+    """Compute operators among the events ``inside``; ``calls`` are the rank's interaction calls in the step."""
+    ops = np.flatnonzero(inside & (trace.kind == EventKind.CPU_OP) & (trace.comm < 0))
+    if not len(ops):
+        return ops
+    opaque = ~_wraps(trace)[trace.name[ops]]
+    keep = []
+    for lane in np.unique(trace.lane[ops]):
+        mine = trace.lane[ops] == lane
+        own = ops[mine]
+        own_calls = np.sort(trace.start_ns[calls[trace.lane[calls] == lane]])
+        holds = np.searchsorted(own_calls, trace.start_ns[own]) < np.searchsorted(own_calls, trace.end_ns[own])
+        chosen = own[~holds & opaque[mine]]
+        reach = np.append(np.iinfo(np.int64).min, np.maximum.accumulate(trace.end_ns[chosen])[:-1])
+        keep.append(chosen[trace.end_ns[chosen] > reach])
+    return np.sort(np.concatenate(keep))
+
+
+def _wraps(trace: Trace) -> Bool:
+    """Per name: operators that wait, and those that spend most of their time in others."""
+    ops = np.flatnonzero(trace.kind == EventKind.CPU_OP)
+    inner = _inner_ns(trace, ops)
+    own, within = (np.zeros(len(trace.names)) for _ in range(2))
+    np.add.at(own, trace.name[ops], trace.dur_ns[ops])
+    np.add.at(within, trace.name[ops], inner)
+    by_itself = np.array([_WORKS_BY_ITSELF.match(name) is not None for name in trace.names], np.bool_)
+    waits = np.array([_WAITS.search(name) is not None for name in trace.names], np.bool_)
+    return np.asarray(waits | (~by_itself & (within > _MOSTLY * own)))
+
+
+def _inner_ns(trace: Trace, ops: Int64) -> Int64:
+    """Time each operator spends in operators directly inside of it, ns."""
+    inner = np.zeros(len(ops), np.int64)
+    end, start, lane = trace.end_ns[ops], trace.start_ns[ops], trace.lane[ops]
+    stack: list[int] = []
+    for at in np.lexsort((-trace.dur_ns[ops], start, lane)).tolist():
+        while stack and (lane[stack[-1]] != lane[at] or end[stack[-1]] <= start[at]):
+            stack.pop()
+        if stack:
+            inner[stack[-1]] += end[at] - start[at]
+        stack.append(at)
+    return inner
