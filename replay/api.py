@@ -34,6 +34,7 @@ from replay.session.difference import write as write_diff
 from replay.session.inspection import inspect
 from replay.session.question import LAYOUT_KEYS, Facts, Question, parse_layout
 from replay.session.validation import require_answers, require_below, validate
+from replay.session.validation_live import validate_live
 from replay.session.validation_write import to_bytes as validation_to_bytes
 from replay.session.validation_write import write as write_validation
 from replay.session.write import write
@@ -85,6 +86,7 @@ __all__ = [
     "steady_step",
     "to_json",
     "validate",
+    "validate_live",
     "validation_to_json",
     "write",
     "write_diff",

@@ -17,7 +17,10 @@ PERCENT = click.FloatRange(min=0)
 
 @click.command("validate", short_help="Hold predictions against measured steps: an error table over known cases.")
 @click.argument("cases", type=click.Path(path_type=Path), metavar="CASES")
-@click.option("--fail-above", type=PERCENT, metavar="PCT", help="Exit with 1 where a device's mean |error| is larger.")
+@click.option(
+    "--fail-above", type=PERCENT, metavar="PCT", help="Exit with 1 where a device's mean absolute error is above."
+)
+@click.option("--live", is_flag=True, help="Record the cases that say how here and now, and predict those recordings.")
 @options.json_output
 @click.option(
     "-o",
@@ -39,7 +42,7 @@ def command(cases: Path, **given: Any) -> None:
     from replay import api  # noqa: PLC0415 - keeps `replay --help` fast
 
     with stages(quiet=given["quiet"] or given["as_json"]) as progress:
-        found = api.validate(cases, progress)
+        found = (api.validate_live if given["live"] else api.validate)(cases, progress)
     for path in given["outputs"]:
         api.write_validation(found, path)
     if given["as_json"]:
