@@ -17,6 +17,7 @@ from replay.runlog import RunLog
 from replay.session import log_run, recording_run, trace_run
 from replay.session.baseline import Baseline, replay_trace
 from replay.session.interval import Part, interval
+from replay.session.interval_calibration import changed_sizes, load
 from replay.session.question import Facts, Question
 from replay.session.report import baseline_parts, outcome
 from replay.session.source import Source, find_source
@@ -25,11 +26,12 @@ from replay.session.types import no_progress
 
 @dataclass(frozen=True, slots=True)
 class Predicted:
-    """A predicted step, its 80 % interval and, from traces, what the interval is made of."""
+    """A predicted step, its 80 % interval and, from traces, what the interval is made of before calibration."""
 
     step_ms: float
     interval_ms: tuple[float, float] | None
     parts: tuple[Part, ...] = ()
+    changed: tuple[str, ...] = ()  # sizes and edits, without what follows from them
     warnings: tuple[str, ...] = ()
 
 
@@ -84,10 +86,11 @@ class _Trace:
         if asked.is_empty:
             step_ms = ns_to_ms(self.baseline.replayed.step_ns)
             parts = baseline_parts(self.baseline, self.source)
-            return Predicted(step_ms, interval(step_ms, parts), parts)
+            return Predicted(step_ms, interval(step_ms, load().apply(parts, ())), parts)
         prediction = trace_run.predict(self.baseline, self.source, asked, facts)
-        found = outcome(self.baseline, self.source, prediction, anchor_ms)
-        return Predicted(found.step_ms, found.interval_ms, found.parts, prediction.warnings)
+        found = outcome(self.baseline, self.source, prediction, asked, anchor_ms)
+        changed = changed_sizes(self.source.layout, prediction.target or self.source.layout, asked)
+        return Predicted(found.step_ms, found.interval_ms, found.parts, changed, prediction.warnings)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from replay.report.statistics import collectives
 from replay.session.baseline import Baseline
 from replay.session.facts import health_facts, trace_facts
 from replay.session.interval import FEW_STEPS, Part, bias, interval, spread_pct, start_error, step_spread
+from replay.session.interval_calibration import changed_sizes, load
 from replay.session.pass_order import pass_order
 from replay.session.prediction import Prediction
 from replay.session.question import Facts, Question
@@ -78,7 +79,7 @@ def run_result(
         warnings=prediction.warnings,
         forced=prediction.forced,
     )
-    found = outcome(baseline, source, prediction, anchor_ms)
+    found = outcome(baseline, source, prediction, question, anchor_ms)
     result = replace(result, metrics=throughput(target, seq, found.step_ms), pass_order=pass_order(target))
     return with_prediction(result, found)
 
@@ -92,15 +93,19 @@ class Outcome:
     step_ms: float
     interval_ms: tuple[float, float]
     basis: tuple[str, ...]
-    parts: tuple[Part, ...] = ()
+    parts: tuple[Part, ...] = ()  # of the interval, before calibration
 
 
-def outcome(baseline: Baseline, source: Source, prediction: Prediction, anchor_ms: float) -> Outcome:
+def outcome(
+    baseline: Baseline, source: Source, prediction: Prediction, question: Question, anchor_ms: float
+) -> Outcome:
     """The predicted step: ``anchor_ms``, the measured step, times the prediction's ratio (R6); and its interval."""
     parts = (*baseline_parts(baseline, source), *prediction.parts)
+    changed = changed_sizes(source.layout, prediction.target or source.layout, question)
+    known = load().apply(parts, changed)
     step_ms = anchor_ms * prediction.ratio
-    basis = tuple(part.basis for part in parts)
-    return Outcome(prediction.graph, prediction.timeline, step_ms, interval(step_ms, parts), basis, parts)
+    basis = tuple(part.basis for part in known)
+    return Outcome(prediction.graph, prediction.timeline, step_ms, interval(step_ms, known), basis, parts)
 
 
 def with_prediction(result: RunResult, found: Outcome) -> RunResult:

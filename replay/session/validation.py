@@ -99,6 +99,7 @@ def _predicted(row: CaseRow, found: Predicted) -> CaseRow:
         predicted_step_ms=found.step_ms,
         interval_ms=found.interval_ms,
         widths=tuple(_width(part) for part in found.parts),
+        changed=found.changed,
         warnings=found.warnings,
     )
 

@@ -41,6 +41,7 @@ def case(row: CaseRow) -> dict[str, Any]:
         "split": row.split or None,
         "predicted_interval_ms": list(row.interval_ms) if row.interval_ms else None,
         "interval_parts": [asdict(width) for width in row.widths],
+        "changed": list(row.changed),
         "spread_pct": row.spread_pct,
         "unprofiled_step_ms": row.unprofiled_step_ms,
         "unprofiled_error_pct": row.unprofiled_error_pct,
@@ -58,7 +59,7 @@ def to_csv(found: Validation) -> str:
     for row in rows:
         low, high = row.pop("predicted_interval_ms") or (None, None)
         row |= {"predicted_low_ms": low, "predicted_high_ms": high, "warnings": "; ".join(row["warnings"])}
-        del row["interval_parts"]
+        del row["interval_parts"], row["changed"]
     out = io.StringIO()
     writer = csv.DictWriter(out, list(rows[0]), lineterminator="\n")
     writer.writeheader()

@@ -33,7 +33,8 @@ class CaseRow:
     spread_pct: float | None = None  # of the measured steps
     predicted_step_ms: float | None = None
     interval_ms: tuple[float, float] | None = None
-    widths: tuple[Width, ...] = ()
+    widths: tuple[Width, ...] = ()  # before calibration
+    changed: tuple[str, ...] = ()  # sizes and edits, without what follows from them
     unprofiled_step_ms: float | None = None  # measured
     source_overhead_pct: float | None = None  # profiled against unprofiled step of the source
     apart: str = ""  # the size whose changes are summed apart, where the tool does not answer them yet
