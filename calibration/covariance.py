@@ -16,7 +16,7 @@ import numpy as np
 
 from calibration.loss import Loss, influence
 from calibration.problem import Problem
-from calibration.solve import Solution, solve
+from calibration.solve import ROUGH, Solution, solve
 from replay.core.columns import Float64
 
 BOOTSTRAP_REFITS = 200
@@ -60,7 +60,7 @@ def bootstrap(problem: Problem, solution: Solution, seed: int) -> Float64:
     rng = np.random.default_rng(seed)
     start = problem.values(solution.point)
     points = [
-        solve(problem.take(np.sort(rng.integers(0, len(problem), len(problem)))), solution.loss, start).point
+        solve(problem.take(np.sort(rng.integers(0, len(problem), len(problem)))), solution.loss, start, ROUGH).point
         for _ in range(BOOTSTRAP_REFITS)
     ]
     return np.atleast_2d(np.cov(np.array(points), rowvar=False))

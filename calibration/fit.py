@@ -16,7 +16,7 @@ from calibration import identify
 from calibration.covariance import Errors, correlation, covariance
 from calibration.loss import Loss
 from calibration.problem import Problem, Residual, bounds, outward, pose
-from calibration.solve import Solution, solve
+from calibration.solve import ROUGH, Solution, solve
 from hwprofiles.fitted import Score
 from replay.core.columns import Float64, Int64
 from replay.core.errors import FitError
@@ -29,13 +29,17 @@ OUTLIER_SCALES = 5.0
 
 @dataclass(frozen=True, slots=True)
 class FitOptions:
-    """``start`` are values by parameter (of given ones: the values); ``seed`` is for resampling and random splits."""
+    """``start`` are values by parameter (of given ones: the values); ``seed`` is for resampling and random splits.
+
+    ``tolerance`` is relative, of cost and parameters.
+    """
 
     loss: Loss = Loss.ROBUST
     residual: Residual = Residual.LOG
     errors: Errors = Errors.AUTO
     start: Mapping[str, float] = field(default_factory=dict)
     seed: int = 0
+    tolerance: float = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,17 +66,32 @@ class FitResult:
 def fit(model: CostModel, samples: Samples, options: FitOptions | None = None) -> FitResult:
     """Fit a cost model. :class:`FitError` says which parameters the samples do not determine, and what would help."""
     options = options or FitOptions()
-    problem = pose(model, samples, options.residual, options.start)
-    held: dict[str, str] = {}
+    problem, held = _affordable(pose(model, samples, options.residual, options.start))
     start = dict(options.start)
+    tolerance = max(options.tolerance, ROUGH)  # until all that is searched is determined
     while True:
-        solution = solve(problem, options.loss, start)
+        solution = solve(problem, options.loss, start, tolerance)
         jacobian = problem.jacobian(solution.point)
         undetermined, covariances = _judge(problem, solution, jacobian, options)
-        if undetermined is None:
-            return _result(problem, solution, covariances, held, options)
         start = problem.values(solution.point)
-        problem, held = _hold(problem, solution, undetermined, held)
+        if undetermined is not None:
+            problem, held = _hold(problem, solution, undetermined, held)
+        elif tolerance <= options.tolerance:
+            return _result(problem, solution, covariances, held)
+        else:
+            tolerance = options.tolerance
+
+
+def _affordable(problem: Problem) -> tuple[Problem, dict[str, str]]:
+    """The problem with as many optional parameters as it has sizes for; :class:`FitError` with too few for any."""
+    held: dict[str, str] = {}
+    while (reason := identify.too_few_sizes(problem)) is not None:
+        name = identify.optional_of(problem, tuple(spec.name for spec in problem.free))
+        if name is None:
+            raise FitError(f"{problem.model.name}: {reason}; {_sources(problem)}")
+        spec = next(spec for spec in problem.free if spec.name == name)
+        problem, held = problem.holding(name, spec.initial), held | {name: reason}
+    return problem, held
 
 
 def _judge(
@@ -107,9 +126,7 @@ def _sources(problem: Problem) -> str:
     return f"{len(problem)} samples from {', '.join(problem.samples.source.present())}"
 
 
-def _result(
-    problem: Problem, solution: Solution, covariances: Float64, held: dict[str, str], options: FitOptions
-) -> FitResult:
+def _result(problem: Problem, solution: Solution, covariances: Float64, held: dict[str, str]) -> FitResult:
     values = problem.values(solution.point)
     deviation = np.sqrt(np.diag(covariances)) if len(problem.free) else np.empty(0)
     stderr = {

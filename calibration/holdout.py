@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from calibration.fit import FitOptions, FitResult, fit, score
@@ -11,6 +13,7 @@ from replay.core.errors import FitError
 from replay.samples import Samples
 
 RANDOM_HALF = "random half"
+_TOLERANCE = 1e-6  # errors of predictions are of percents
 _FEWEST = 4  # rows on either side of a split: fewer say nothing
 
 
@@ -46,7 +49,7 @@ def _score(used: Samples, held_out: Bool, result: FitResult, options: FitOptions
     model = result.model
     if min(held_out.sum(), (~held_out).sum()) < _FEWEST:
         raise FitError(f"{int(held_out.sum())} of {len(used)} rows would be held out")
-    kept = fit(model, used.take(~held_out), options)
+    kept = fit(model, used.take(~held_out), replace(options, tolerance=_TOLERANCE))
     rest = used.take(held_out)
     columns = {name: rest.size(name) for name in dict.fromkeys((*model.needs, *rest.sizes))}
     return score(np.asarray(model.predict(kept.values, columns)), rest.time_ns)

@@ -16,6 +16,9 @@ RANK_TOLERANCE = 1e-6
 LARGEST_LOG_ERROR = 1.0
 """A standard error of a factor e or more: the samples do not tell the order of magnitude."""
 
+SIZES_PER_PARAMETER = 2
+"""Distinct sizes that a fit needs for each of its parameters, and one to contradict it: with fewer it follows noise."""
+
 _AT_BOUND = 1e-4  # of the distance between the bounds
 
 
@@ -26,6 +29,19 @@ class Undetermined:
     names: tuple[str, ...]
     reason: str
     at_bound: bool = False
+
+
+def too_few_sizes(problem: Problem) -> str | None:
+    """Why the sizes measured cannot carry the parameters that are still free, ``None`` where they can."""
+    names = [spec.name for spec in problem.free]
+    needed = SIZES_PER_PARAMETER * len(names) + 1
+    if not names or not problem.model.needs:
+        return None
+    distinct = len(np.unique(np.stack([problem.columns[name] for name in problem.model.needs], axis=1), axis=0))
+    if distinct >= needed:
+        return None
+    told = f"{distinct} distinct size{'s' if distinct > 1 else ''}{_constants(problem)}"
+    return f"{told} cannot tell {', '.join(names)} apart; measure at least {needed} sizes"
 
 
 def without_rank(problem: Problem, jacobian: Float64) -> Undetermined | None:
@@ -68,9 +84,9 @@ def at_bounds(problem: Problem, point: Float64) -> Undetermined | None:
 
 
 def optional_of(problem: Problem, names: tuple[str, ...]) -> str | None:
-    """The first of the names that a model can do without knowing."""
-    optional = {spec.name for spec in problem.free if spec.optional}
-    return next((name for name in names if name in optional), None)
+    """Of the names, the one that a model can best do without knowing: the optional one that it declares last."""
+    optional = [spec.name for spec in problem.free if spec.optional]
+    return next((name for name in reversed(optional) if name in names), None)
 
 
 def _constants(problem: Problem) -> str:

@@ -17,7 +17,9 @@ COARSE_ROWS = 4096
 
 _RESCALINGS = 4
 _FIRST_SCALE = 0.1  # of log residuals: what is beyond 13 % off counts less before the real scale is known
-_TOLERANCE = 1e-12
+_EVALUATIONS = 100  # steps of one minimisation; a valley that takes longer is flat, and judged as such
+ROUGH = 1e-5
+"""Tolerance that is enough to see what the samples cannot tell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,14 +32,14 @@ class Solution:
     loss: Loss
 
 
-def solve(problem: Problem, loss: Loss, start: Mapping[str, float]) -> Solution:
-    """Minimise from start values; on a subset first where there are many rows."""
+def solve(problem: Problem, loss: Loss, start: Mapping[str, float], tolerance: float) -> Solution:
+    """Minimise from start values to a relative tolerance; on a subset first where there are many rows."""
     point = problem.start(start)
     if len(problem) > 2 * COARSE_ROWS:
         order = np.argsort(problem.samples.time_ns, kind="stable")
         chosen = np.sort(order[np.linspace(0, len(order) - 1, COARSE_ROWS).astype(np.int64)])
-        point = _settle(problem.take(chosen), loss, point).point
-    return _settle(problem, loss, point)
+        point = _settle(problem.take(chosen), loss, point, max(tolerance, ROUGH)).point
+    return _settle(problem, loss, point, tolerance)
 
 
 def weights_of(problem: Problem, scale: float) -> Float64:
@@ -57,13 +59,14 @@ def weights_of(problem: Problem, scale: float) -> Float64:
     return np.asarray(weights)
 
 
-def _settle(problem: Problem, loss: Loss, point: Float64) -> Solution:
+def _settle(problem: Problem, loss: Loss, point: Float64, tolerance: float) -> Solution:
     """Minimise, measure the scale of the residuals, and again with that scale until it no longer moves."""
     scale = _FIRST_SCALE if problem.residual.value == "log" else scale_of(problem.residuals(point))
-    rounds = _RESCALINGS if loss is Loss.ROBUST or np.isfinite(problem.samples.spread_ns).any() else 1
+    scaled = loss is Loss.ROBUST or bool(np.isfinite(problem.samples.spread_ns).any())
+    rounds = _RESCALINGS if scaled and tolerance < ROUGH else 1
     weights = weights_of(problem, scale)
     for _ in range(rounds):
-        point = _minimise(problem, loss, point, weights, scale)
+        point = _minimise(problem, Solution(point, weights, scale, loss), tolerance)
         before, scale = scale, scale_of(weights * problem.residuals(point))
         weights = weights_of(problem, scale)
         if abs(scale - before) < 0.01 * before:
@@ -71,21 +74,24 @@ def _settle(problem: Problem, loss: Loss, point: Float64) -> Solution:
     return Solution(point, weights, scale, loss)
 
 
-def _minimise(problem: Problem, loss: Loss, point: Float64, weights: Float64, scale: float) -> Float64:
-    if not len(point):
-        return point
+def _minimise(problem: Problem, start: Solution, tolerance: float) -> Float64:
+    """The point of the minimum under the weights and the scale of ``start``, from its point."""
+    if not len(start.point):
+        return start.point
     parameters = lmfit.Parameters()
-    for spec, x in zip(problem.free, point, strict=True):
+    for spec, x in zip(problem.free, start.point, strict=True):
         low, high = bounds(spec)
         parameters.add(spec.name, value=x, min=low, max=high)
 
     def residuals(searched: lmfit.Parameters) -> Float64:
-        return np.asarray(weights * problem.residuals(np.array([p.value for p in searched.values()])))
+        return np.asarray(start.weights * problem.residuals(np.array([p.value for p in searched.values()])))
 
-    kind = {"loss": "soft_l1", "f_scale": TUNING * scale} if loss is Loss.ROBUST else {"loss": "linear"}
-    minimizer = lmfit.Minimizer(residuals, parameters, calc_covar=False)
-    result = minimizer.minimize(
-        method="least_squares", x_scale="jac", jac="3-point" if len(problem) < COARSE_ROWS else "2-point",
-        ftol=_TOLERANCE, xtol=_TOLERANCE, gtol=_TOLERANCE, **kind,
-    )  # fmt: skip
+    robust = {"loss": "soft_l1", "f_scale": TUNING * start.scale}
+    kind = robust if start.loss is Loss.ROBUST else {"loss": "linear"}
+    central = tolerance < 1e-8 and len(problem) < COARSE_ROWS
+    with np.errstate(invalid="ignore", divide="ignore"):  # lmfit's own errors, which are not used
+        result = lmfit.Minimizer(residuals, parameters).minimize(
+            method="least_squares", x_scale="jac", jac="3-point" if central else "2-point", max_nfev=_EVALUATIONS,
+            ftol=tolerance, xtol=tolerance, gtol=tolerance, **kind,
+        )  # fmt: skip
     return np.array([p.value for p in result.params.values()])

@@ -33,16 +33,18 @@ class Elements:
     """Bytes per element of the two inputs and the output of a matrix multiplication of a data type.
 
     ``left`` are activations, ``right`` weights (one number each for plain types; weight-only schemes differ).
+    ``scale_block``: elements a side that share one scale, 0 where a tensor or row has one.
     """
 
     left: float
     right: float
     output: float
+    scale_block: float = 0.0
 
 
 _ELEMENTS = {
     "bf16": Elements(2, 2, 2), "fp16": Elements(2, 2, 2), "fp32": Elements(4, 4, 4), "fp64": Elements(8, 8, 8),
-    "fp8": Elements(1, 1, 2), "fp8_block": Elements(1, 1, 2), "int8": Elements(1, 1, 2), "int8_sq": Elements(1, 1, 2),
+    "fp8": Elements(1, 1, 2), "fp8_block": Elements(1, 1, 2, 128), "int8": Elements(1, 1, 2), "int8_sq": Elements(1, 1, 2),
     "int8_wo": Elements(2, 1, 2), "int4_wo": Elements(2, 0.5, 2), "nvfp4": Elements(0.5, 0.5, 2),
 }  # fmt: skip
 _PLAIN = {
@@ -65,3 +67,16 @@ def element_nbytes(name: str) -> float | None:
 def matrix_elements(name: str) -> Elements | None:
     """Bytes per element of a matrix multiplication's operands, ``None`` for an unknown type."""
     return _ELEMENTS.get(canonical(name))
+
+
+def rate_parameter(name: str) -> str:
+    """Name of the profile parameter that holds the dense peak of a data type.
+
+    Weight-only schemes multiply in BF16, whatever the weights are stored in.
+    """
+    word = canonical(name)
+    if word in ("bf16", "fp16", "int8_wo", "int4_wo"):
+        return "bf16_flop_per_s"
+    if word in ("fp8", "fp8_block"):
+        return "fp8_flop_per_s"
+    return "int8_op_per_s" if word in ("int8", "int8_sq") else f"{word}_flop_per_s"

@@ -1,0 +1,98 @@
+"""calibrate: every cost model fitted to every group of samples it explains, as a hardware profile.
+
+What cannot be fitted is refused with a sentence and left out of the profile; the rest stands. The same samples and
+options always give the same profile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from calibration.disagreement import Run, disagreements
+from calibration.fit import FitOptions, FitResult, fit
+from calibration.groups import groups
+from calibration.holdout import scores
+from calibration.models import cost_models
+from calibration.profile import Target, as_fitted, profile_of, start_values
+from hwprofiles.fitted import Fitted, Score
+from hwprofiles.schema import HardwareProfile
+from replay.core.errors import FitError
+from replay.cost_model import CostModel
+from replay.samples import Samples
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """One fit that stands: the rows it was made of, what it found, and how it predicts what it has not seen."""
+
+    key: Mapping[str, str]
+    samples: Samples
+    result: FitResult
+    scores: Mapping[str, Score]
+    notes: tuple[str, ...]
+    runs: tuple[Run, ...]  # that contradict each other
+    fitted: Fitted
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A group of samples that a model could not be fitted to."""
+
+    model: str
+    key: Mapping[str, str]
+    samples: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """A profile, the fits in it, what was refused, and what was noticed on the way."""
+
+    profile: HardwareProfile
+    fits: tuple[Explained, ...]
+    refusals: tuple[Refusal, ...]
+    notes: tuple[str, ...] = ()
+    unexplained: Mapping[str, int] = field(default_factory=dict)  # op → samples that no model takes
+
+
+def calibrate(
+    samples: Samples, target: Target, options: FitOptions | None = None, progress: Progress = lambda _stage: None
+) -> Calibration:
+    """Fit all models to all groups. :class:`FitError` where nothing could be fitted."""
+    options = options or FitOptions()
+    fits: list[Explained] = []
+    refusals: list[Refusal] = []
+    taken: set[str] = set()
+    for model, key, rows in _work(samples):
+        progress(f"fitting {model.name} {' '.join(key.values())}")
+        taken |= set(rows.op.present())
+        try:
+            fits.append(explain(model, key, rows, target, options))
+        except FitError as error:
+            refusals.append(Refusal(model.name, key, len(rows), str(error)))
+    unexplained = {op: int(samples.op.equal(op).sum()) for op in samples.op.present() if op not in taken}
+    if not fits:
+        reasons = [refusal.reason for refusal in refusals] or [
+            f"no cost model takes samples of {', '.join(unexplained) or 'nothing'} with these sizes"
+        ]
+        raise FitError("nothing could be fitted: " + "; ".join(reasons[:3]))
+    profile = profile_of(target, [explained.fitted for explained in fits])
+    return Calibration(profile, tuple(fits), tuple(refusals), samples.notes, unexplained)
+
+
+def explain(model: CostModel, key: Mapping[str, str], rows: Samples, target: Target, options: FitOptions) -> Explained:
+    """One fit with its scores. :class:`FitError` where the rows do not determine it."""
+    start = start_values(model, target.base, key.get("dtype", "")) | dict(options.start)
+    mine = replace(options, start=start)
+    result = fit(model, rows, mine)
+    found, notes = scores(rows, result, mine)
+    every = {"fit": result.score, **found}
+    fitted = as_fitted(key, rows, result, every, target.base)
+    return Explained(key, rows, result, every, notes, disagreements(rows, result), fitted)
+
+
+def _work(samples: Samples) -> Iterable[tuple[CostModel, dict[str, str], Samples]]:
+    return ((model, key, rows) for model in cost_models() for key, rows in groups(model, samples))
