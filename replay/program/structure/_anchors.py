@@ -62,11 +62,11 @@ def choose(strands: Sequence[Strand], attention: Int64) -> Anchor | None:
 
 
 def _fits(counts: Int64, strands: Sequence[Strand]) -> bool:
-    """Once a layer where the number of layers is known, else more than once somewhere and never missing."""
+    """Once a layer where the number of layers is known, else never missing."""
     known = [(count, s.layers) for count, s in zip(counts.tolist(), strands, strict=True) if s.layers is not None]
     if known:
         return all(count == layers for count, layers in known)
-    return bool(counts.min() > 0 and counts.max() > 1)
+    return bool(counts.min() > 0)
 
 
 def _repeated(symbol: Int64, weight: Float64) -> Int64 | None:

@@ -7,17 +7,19 @@ symbol was seen inside forward and backward stretches, a change from forward to 
     sum_{i <= k} s_i - sum_{i > k} s_i,   s = ln((f + 1/2) / (b + 1/2)),
 
 the reverse change the negative of it. Where a pipeline transfer lies in between, a change is only allowed there.
+Work of an optimizer counts where an update can be: before a forward pass that follows no other.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
-from replay.core.columns import Float64, Int64
+from replay.core.columns import Bool, Float64, Int64
 
-FORWARD, UNKNOWN, BACKWARD = 1, 0, -1
+FORWARD, UNKNOWN, BACKWARD, UPDATE = 1, 0, -1, 2
 
 _WIDE = 4.0  # times the 90th percentile of the distance between anchors of a backward pass: too wide to lie in one
 _LEAST_WIDE = 8  # ops
@@ -29,6 +31,7 @@ class Work:
 
     symbol: Int64  # equal for equal work, counted from 0
     anchor: Int64  # FORWARD, BACKWARD or UNKNOWN by the op's own name
+    update: Bool  # named as an optimizer's
     cut: Int64  # batches of pipeline transfers before the op; rises where a pass may end
 
     def __len__(self) -> int:
@@ -42,19 +45,32 @@ def directions(work: Work) -> Int64:
         return direction
     anchor = work.anchor if (work.anchor == FORWARD).any() else _with_gaps(work.anchor)
     known = np.flatnonzero(anchor)
-    for first, last in zip(known[:-1].tolist(), known[1:].tolist(), strict=True):
+    for first, last in pairwise(known.tolist()):
         if anchor[first] == anchor[last]:
             direction[first : last + 1] = anchor[first]
     direction[known] = anchor[known]
     direction[: known[0]] = anchor[known[0]]
+    direction[: _after_updates(work.update[: known[0]])] = UPDATE
     score = _scores(work.symbol, direction)
-    for first, last in zip(known[:-1].tolist(), known[1:].tolist(), strict=True):
-        if anchor[first] != anchor[last]:
+    for first, last in pairwise(known.tolist()):
+        updated = _after_updates(work.update[first + 1 : last])
+        if anchor[first] == anchor[last]:
+            continue
+        if anchor[first] == BACKWARD and updated:
+            direction[first + 1 : first + 1 + updated] = UPDATE
+            direction[first + 1 + updated : last] = FORWARD
+            _extend(direction, work, first, score)
+        else:
             change = _change(score[first + 1 : last] * anchor[first], work.cut[first : last + 1])
             direction[first + 1 : first + 1 + change] = anchor[first]
             direction[first + 1 + change : last] = anchor[last]
     _extend(direction, work, int(known[-1]), score)
     return direction
+
+
+def _after_updates(update: Bool) -> int:
+    """How many ops there are up to the last one of an optimizer."""
+    return int(np.flatnonzero(update)[-1]) + 1 if update.any() else 0
 
 
 def _with_gaps(anchor: Int64) -> Int64:
@@ -89,8 +105,8 @@ def _change(score: Float64, cut: Int64) -> int:
 
 
 def _extend(direction: Int64, work: Work, last: int, score: Float64) -> None:
-    """Continue the last pass over what was seen in passes of its direction before, up to the next transfer."""
+    """Continue a pass over what was seen in passes of its direction, up to the next transfer or anchor."""
     for op in range(last + 1, len(work)):
-        if work.cut[op] != work.cut[last] or score[op] * direction[last] <= 0:
+        if work.cut[op] != work.cut[last] or work.anchor[op] or score[op] * direction[last] <= 0:
             return
         direction[op] = direction[last]

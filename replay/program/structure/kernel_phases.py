@@ -14,9 +14,8 @@ import numpy as np
 
 from replay.core.columns import Bool, Int64
 from replay.core.units import percent
-from replay.program.groups import coordinates
 from replay.program.open_ranges import FIELDS
-from replay.program.structure._directions import BACKWARD, FORWARD, UNKNOWN, Work, directions
+from replay.program.structure._directions import BACKWARD, FORWARD, UNKNOWN, UPDATE, Work, directions
 from replay.program.structure._evidence import Evidence, Finding
 from replay.program.structure._recompute import without_recomputation
 from replay.program.structure._sequence import Sequence, sequences, symbols
@@ -38,7 +37,7 @@ OPTIMIZER_WORD = re.compile(
 """Kernels of optimizers and gradient norms (torch ``_foreach``/``_fused``, Apex ``multi_tensor_*``)."""
 
 _DIRECTION = {Phase.FORWARD: FORWARD, Phase.BACKWARD: BACKWARD, Phase.WEIGHT: BACKWARD}
-_PHASE = {FORWARD: Phase.FORWARD, BACKWARD: Phase.BACKWARD}
+_PHASE = {FORWARD: Phase.FORWARD, BACKWARD: Phase.BACKWARD, UPDATE: Phase.OPTIMIZER}
 
 
 def find(evidence: Evidence) -> Finding:
@@ -79,8 +78,9 @@ def _label(evidence: Evidence, names: Names, symbol: Int64, sequence: Sequence, 
     said = evidence.said("phase")
     op = sequence.op[sequence.compute]
     told = np.array([_DIRECTION.get(Phase(phase), UNKNOWN) for phase in said[op].tolist()], np.int64)
-    named = np.where(names.optimizer[evidence.graph.name[op]], UNKNOWN, names.direction[evidence.graph.name[op]])
-    work = Work(symbol[op], np.where(said[op] == Phase.NONE, named, told), sequence.cuts()[sequence.compute])
-    last = coordinates(evidence.layout, sequence.rank)["pp"] == evidence.layout.pp - 1
-    direction = without_recomputation(directions(work), work.cut, last_stage=last)
+    unsaid = said[op] == Phase.NONE
+    update = np.where(unsaid, names.optimizer[evidence.graph.name[op]], said[op] == Phase.OPTIMIZER)
+    named = np.where(update, UNKNOWN, names.direction[evidence.graph.name[op]])
+    work = Work(symbol[op], np.where(unsaid, named, told), update, sequence.cuts()[sequence.compute])
+    direction = without_recomputation(directions(work), work.cut)
     finding.states[op, PHASE] = [_PHASE.get(way, Phase.NONE) for way in direction.tolist()]

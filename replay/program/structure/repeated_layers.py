@@ -15,9 +15,7 @@ from replay.core.columns import Int64
 from replay.core.errors import LayoutError
 from replay.core.units import percent
 from replay.graph.types import OpKind
-from replay.program.groups import coordinates
 from replay.program.keys import PASS_PHASES
-from replay.program.layers import first_layer
 from replay.program.open_ranges import FIELDS
 from replay.program.structure._bodies import AFTER, BEFORE
 from replay.program.structure._evidence import Evidence, Finding
@@ -49,20 +47,18 @@ def find(evidence: Evidence) -> Finding:
 
 
 def _first(evidence: Evidence, counts: Mapping[int, int], chunk: int) -> int:
-    """First layer of a chunk of the model: after the layers of all chunks before it, unseen ones like the seen."""
+    """First layer of a chunk of the model: after the layers of all chunks before it.
+
+    Chunks that no rank shows share equally what is left of the model's layers; where those are not known, they are
+    taken to be like the seen ones.
+    """
     if chunk == MISSING:
         return 0
-    if all(earlier in counts for earlier in range(chunk)):
-        return sum(counts[earlier] for earlier in range(chunk))
-    if len(set(counts.values())) == 1:
-        return chunk * counts[chunk]
-    pp = evidence.layout.pp
-    rank = next(int(r) for r in evidence.graph.rank if _stage(evidence, int(r)) == chunk % pp)
-    return first_layer(evidence.layout, evidence.model, rank, chunk // pp)
-
-
-def _stage(evidence: Evidence, rank: int) -> int:
-    return coordinates(evidence.layout, rank)["pp"]
+    seen, chunks = sum(counts.values()), evidence.layout.pp * evidence.layout.vpp
+    usual = Counter(counts.values()).most_common(1)[0][0]
+    left = (evidence.model.layers or seen + usual * (chunks - len(counts))) - seen
+    share = left // (chunks - len(counts)) if chunks > len(counts) else 0
+    return sum(counts.get(earlier, share) for earlier in range(chunk))
 
 
 def _check(evidence: Evidence, counts: Mapping[int, int], how: str) -> None:

@@ -7,6 +7,8 @@ the sums that are left; the rest is the optimizer's (gradient norm, update).
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from replay.core.columns import Bool, Int64
@@ -34,9 +36,42 @@ def find(evidence: Evidence) -> Finding:
     finding = evidence.nothing()
     sums = gradient_sums(evidence)
     updates = np.array([bool(OPTIMIZER_WORD.search(name)) for name in evidence.graph.names], np.bool_)
-    for sequence in sequences(evidence):
-        _label(evidence, sequence, (sums, updates[evidence.graph.name]), finding)
+    parts = [Part.of(evidence, sequence, sums, updates[evidence.graph.name]) for sequence in sequences(evidence)]
+    overlapped = any(part.overlapped for part in parts)
+    for part in parts:
+        _label(evidence, part, finding, overlapped=overlapped)
     return Finding(finding.states, finding.passes, _sentences(evidence.graph, finding.states))
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One rank's work in launch order: the phase of the pass each op is in, sums of gradients, and what is behind."""
+
+    op: Int64
+    inside: Int64  # Phase, NONE between and after passes
+    sums: Bool
+    updates: Bool  # named as an optimizer's
+    after: Bool  # the last pass
+    early: Bool  # before the last pipeline transfers
+
+    @staticmethod
+    def of(evidence: Evidence, sequence: Sequence, sums: Bool, updates: Bool) -> Part:
+        """What is known of one rank."""
+        op, cut = sequence.op, sequence.cuts()
+        phase = evidence.said("phase")[op]
+        inside = np.where(sequence.transfer, Phase.NONE, _inside(sequence, phase))
+        passing = np.flatnonzero(sequence.compute & np.isin(phase, PASS_PHASES))
+        after = (np.arange(len(op)) > (passing[-1] if len(passing) else len(op))) & ~sequence.transfer
+        return Part(op, inside, sums[op], updates[op], after, cut < cut[-1])
+
+    @property
+    def overlapped(self) -> bool:
+        """Gradients are summed beside backward passes."""
+        return bool((self.sums & ((self.inside == Phase.BACKWARD) | (self.after & self.early))).any())
+
+    def late(self) -> Bool:
+        """Sums right behind the last pass, before anything else is."""
+        return np.asarray(self.after & ((np.cumsum(self.after & ~self.sums) == 0) | (self.sums & self.early)))
 
 
 def gradient_sums(evidence: Evidence) -> Bool:
@@ -63,46 +98,48 @@ def _inside(sequence: Sequence, phase: Int64) -> Int64:
         return np.full(len(index), Phase.NONE, np.int64)
     before = np.maximum.accumulate(np.where(told, index, -1))
     after = np.minimum.accumulate(np.where(told, index, len(index))[::-1])[::-1]
-    both = (before >= 0) & (after < len(index))
     cut = sequence.cuts()
-    found = np.full(len(index), Phase.NONE, np.int64)
-    last, following = phase[before[both]], phase[after[both]]
-    here = cut[np.flatnonzero(both)]
-    near = np.where(cut[before[both]] == here, last, np.where(cut[after[both]] == here, following, Phase.NONE))
-    found[both] = np.where(last == following, last, near)
-    return found
+    earlier, later = np.maximum(before, 0), np.minimum(after, len(index) - 1)
+    last = np.where(before >= 0, phase[earlier], Phase.NONE)
+    following = np.where(after < len(index), phase[later], Phase.NONE)
+    near = np.where((before >= 0) & (cut[earlier] == cut), last, Phase.NONE)
+    begun = (near == Phase.NONE) & (cut[later] == cut) & ((before >= 0) | (cut > 0))
+    near = np.where(begun, following, near)
+    return np.where(after >= len(index), Phase.NONE, np.where(last == following, last, near))
 
 
-def _label(evidence: Evidence, sequence: Sequence, known: tuple[Bool, Bool], finding: Finding) -> None:
-    """Write what is known of the ops of one rank; ``known`` marks gradient sums and updates by name."""
-    op, phase = sequence.op, evidence.said("phase")[sequence.op]
-    sums, updates = (mask[op] for mask in known)
-    passing = np.flatnonzero(sequence.compute & np.isin(phase, PASS_PHASES))
-    if not len(passing):
-        return
-    states = finding.states
-    inside = np.where(sequence.transfer, Phase.NONE, _inside(sequence, phase))
-    states[op, PHASE] = inside
-    states[op[sums], ROLE] = Role.GRAD_SYNC
-    after = (np.arange(len(op)) > passing[-1]) & ~sequence.transfer
+def _label(evidence: Evidence, part: Part, finding: Finding, *, overlapped: bool) -> None:
+    """Write what is known of the ops of one rank. Overlapped sums belong to the pass beside which they run."""
+    op, states = part.op, finding.states
+    phase = evidence.said("phase")[op]
+    states[op, PHASE] = part.inside
+    states[op[part.sums], ROLE] = Role.GRAD_SYNC
+    after = part.after
+    if overlapped:
+        states[op[part.late()], PHASE] = Phase.BACKWARD
+        after = after & ~part.late()
     gathers = comm_kind(evidence.graph)[op] == CollectiveKind.ALL_GATHER
-    synced = after & (sums | gathers)
-    states[op[synced], PHASE] = Phase.SYNC
-    states[op[synced], ROLE] = Role.GRAD_SYNC
-    states[op[synced & sums], CHUNK] = _chunks(evidence, op[synced & sums])
-    if synced.any() or (after & updates).any():
-        rest = op[after & ~synced]
+    synced = after & (part.sums | gathers) & np.isin(phase, (Phase.NONE, Phase.SYNC))
+    states[op[synced], PHASE], states[op[synced], ROLE] = Phase.SYNC, Role.GRAD_SYNC
+    states[op[synced & part.sums], CHUNK] = _chunks(evidence, op[synced & part.sums])
+    if synced.any() or (after & part.updates).any():
+        rest = op[after & ~synced & np.isin(phase, (Phase.NONE, Phase.OPTIMIZER))]
         states[rest, PHASE], states[rest, ROLE] = Phase.OPTIMIZER, Role.OPTIMIZER
 
 
 def _chunks(evidence: Evidence, sums: Int64) -> Int64:
-    """Chunk of each gradient sum after the passes: chunks come one after the other, each with the same groups."""
-    chunks = evidence.layout.vpp
-    same = np.stack([evidence.graph.kind[sums], comm_kind(evidence.graph)[sums], group_kinds(evidence.graph)[sums]])
-    length = len(sums) // chunks
-    if length * chunks != len(sums) or (same[:, length:] != same[:, : len(sums) - length]).any():
-        return np.full(len(sums), MISSING, np.int64)
-    return np.arange(len(sums)) // max(length, 1)
+    """Chunk of each gradient sum after the passes: chunks come one after the other, each sums once over a group."""
+    graph = evidence.graph
+    chunk, seen = 0, set[tuple[int, int]]()
+    chunks = []
+    for op in sums.tolist():
+        group = (int(graph.kind[op]), int(graph.comms.group[graph.comm[op]]))
+        if group in seen:
+            chunk, seen = chunk + 1, set()
+        seen.add(group)
+        chunks.append(chunk)
+    told = evidence.layout.vpp == 1 or chunk + 1 == evidence.layout.vpp
+    return np.array([min(chunk, evidence.layout.vpp - 1) if told else MISSING for chunk in chunks], np.int64)
 
 
 def _sentences(graph: Graph, states: Int64) -> tuple[str, ...]:
