@@ -13,11 +13,9 @@ from replay.graph.types import Graph, OpKind, Rule
 from replay.layout import Layout
 from replay.program.assembly import Assembly
 from replay.program.exchange import Action, overlaps, partner, steps
-from replay.program.expert_gradients import expert_sum
-from replay.program.groups import FAMILIES, Family, coordinates, rank_at
+from replay.program.groups import Family, coordinates, rank_at
 from replay.program.keys import P2P_PARTS, BlockKey, Part
 from replay.program.lanes import P2P_ROLE
-from replay.program.new_transfers import NOTE, new_transfer
 from replay.program.parameters import Partition
 from replay.program.piece import Piece, Pieces, Timing
 from replay.program.rendezvous import Member
@@ -100,7 +98,7 @@ class RankWalk:
                     yield from self._host_wait()
                 self._posted = []
         for chunk in range(self._target.vpp):
-            yield from self._sum_gradients(BlockKey(Part.GRAD_SYNC, chunk=chunk * self._target.pp + stage))
+            yield from self._put(BlockKey(Part.GRAD_SYNC, chunk=chunk * self._target.pp + stage))
         yield from self._put(BlockKey(Part.TAIL))
 
     def _pass(self, key: BlockKey) -> Iterator[Piece]:
@@ -140,17 +138,17 @@ class RankWalk:
         yield piece
 
     def _transfer(self, key: BlockKey) -> Iterator[Piece]:
-        """Post one send or receive; one is made up where the source, a single stage, had none."""
-        made = new_transfer(self._program, self._target, key) if self._program.layout.pp == 1 else None
-        piece = made or self._pieces.make(key, self._rank)
+        """Post one send or receive."""
+        piece = self._pieces.make(key, self._rank)
         assert piece is not None  # sends and receives are never optional
-        if made is not None:
-            self._pieces.note(NOTE)
         peer = rank_at(self._target, {**self._index, "pp": partner(key).chunk % self._target.pp})
         lane = self._program.p2p.role(key.part.name.lower(), peer)
-        lanes = {role: lane for role, _, _ in piece.structure.lanes if made or role.startswith(P2P_ROLE)}
+        lanes = {role: lane for role, _, _ in piece.structure.lanes if role.startswith(P2P_ROLE)}
+        worked = self._assembly.last(self._rank, self._program.waiting_role)
         base = self._assembly.put(self._rank, replace(piece, lane_of=lanes))
         self._join(piece, base)
+        if worked is not None and not piece.structure.outer:
+            self._assembly.edge(worked, base, self._program.wait_lag_ns, Rule.EVENT)
         last = int(np.flatnonzero(self._program.graph.kind[piece.structure.ops] == OpKind.TRANSFER)[-1])
         self._posted.append(base + last)
         if key.part is Part.RECV:
@@ -168,22 +166,8 @@ class RankWalk:
                 self._assembly.edge(transfer, base + position, lag, Rule.HOST_SYNC)
         yield piece
 
-    def _sum_gradients(self, key: BlockKey) -> Iterator[Piece]:
-        """Gradient synchronisation of one chunk, with the sum of expert gradients that a smaller ep brings about."""
-        for dense in self._put(key):
-            yield dense
-            added, note = expert_sum(self._program, self._target, self._layers, dense)
-            if note:
-                self._pieces.note(note)
-            if added is not None:
-                self._join(added, self._assembly.put(self._rank, added), FAMILIES["edp"])
-                yield added
-
-    def _join(self, piece: Piece, base: int, family: Family | None = None) -> None:
-        """Make every communication op of a piece a member of its collective in the target.
-
-        ``family`` replaces that of the source's groups.
-        """
+    def _join(self, piece: Piece, base: int) -> None:
+        """Make every communication op of a piece a member of its collective in the target."""
         graph = self._program.graph
         ends: dict[int, dict[bool, int]] = defaultdict(dict)
         for position, op in enumerate(piece.structure.ops.tolist()):
@@ -191,7 +175,7 @@ class RankWalk:
                 ends[int(graph.comm[op])][graph.kind[op] == OpKind.ARRIVAL] = position
         seen: Counter[Hashable] = Counter()
         for row, positions in ends.items():
-            chosen = family or self._program.families[row]
+            chosen = self._program.families[row]
             rule = Rule.P2P if piece.key.part in P2P_PARTS else Rule.COLLECTIVE
             match = self._match(piece.key, chosen, int(graph.comms.kind[row]))
             moving = positions.get(False, positions.get(True, 0))

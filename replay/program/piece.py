@@ -11,22 +11,29 @@ from replay.core.evidence import Grade
 from replay.graph.types import Graph
 from replay.layout import Layout
 from replay.program.choice import Choice, Chooser
+from replay.program.comm_times import Bytes, CommTimes
 from replay.program.keys import BlockKey
+from replay.program.links import Links, learn_links
 from replay.program.parameters import Partition, tail_scale
 from replay.program.templates import Program, Structure, mean_ns, structure
 
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Durations to lay out, one row per op of the source graph: measured, or re-timed for the target."""
+    """Durations to lay out, one row per op of the source graph: measured, or re-timed for the target.
+
+    ``load`` is what an op that the source did not need (of a group of one rank) carries beside the mean.
+    """
 
     duration_ns: Int64
     grade: Int8
+    links: Links
+    load: Float64
 
     @staticmethod
     def measured(graph: Graph) -> Timing:
         """The durations of the graph itself."""
-        return Timing(graph.duration_ns, graph.grade)
+        return Timing(graph.duration_ns, graph.grade, learn_links(graph), np.ones(len(graph)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +60,7 @@ class Pieces:
         self._timing = timing
         self._layers = layers
         self._chooser = Chooser(program, target)
+        self._comms = CommTimes(program, target, timing.links, timing.load)
         self._structures: dict[tuple[int, ...], Structure] = {}
         self._means: dict[tuple[int, ...], tuple[Int64, Int64, Int64]] = {}
         self._notes: dict[str, None] = {}
@@ -84,8 +92,14 @@ class Pieces:
         if scale is not None:
             duration = np.rint(duration * scale.duration).astype(np.int64)
             grade = np.where(scale.duration != 1, weakest(grade, Grade.SCALED), grade)
-        nbytes = scale.nbytes if scale is not None else np.ones(len(shape.ops))
-        return Piece(key, self._program.blocks.keys[exemplar], shape, duration, residual, lateness, nbytes, grade)
+        one = np.ones(len(shape.ops))
+        size = Bytes(scale.nbytes, scale.chunk) if scale is not None else Bytes(one, one)
+        if self._comms.changes or scale is not None:
+            owner = int(self._program.blocks.rank[exemplar])
+            factor, added, known = self._comms.of_block(shape.ops, size, (key, rank), owner)
+            duration = np.rint(duration * factor).astype(np.int64) + added
+            grade = np.maximum(grade, known)
+        return Piece(key, self._program.blocks.keys[exemplar], shape, duration, residual, lateness, size.nbytes, grade)
 
     def _mean(self, choice: Choice) -> tuple[Int64, Int64, Int64]:
         if choice.blocks not in self._means:

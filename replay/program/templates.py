@@ -142,6 +142,11 @@ class Program:
         return {chunk: tuple(sorted(layers)) for chunk, layers in sorted(found.items())}
 
     @cached_property
+    def sparse_layers(self) -> frozenset[int]:
+        """Layers with experts."""
+        return sparse_layers(self.labels)
+
+    @cached_property
     def ranks(self) -> tuple[int, ...]:
         """Ranks that the graph holds."""
         return tuple(np.unique(self.blocks.rank).tolist())
@@ -174,6 +179,18 @@ def group_families(graph: Graph, labels: Labels) -> tuple[Family | None, ...]:
             likely = ("ep", "etp_ep") if counts[True] > counts[False] else ("dp_cp", "edp")
             family[group] = classify(graph.groups[group], labels.layout, likely)
     return tuple(family.get(group) for group in graph.comms.group.tolist())
+
+
+def sparse_layers(labels: Labels) -> frozenset[int]:
+    """Layers with experts: those with ops of experts where any is seen, else those that the model's sizes say.
+
+    A layer that no rank of the input holds is what the model says too.
+    """
+    model = labels.model
+    seen = set(np.unique(labels.layer[labels.layer >= 0]).tolist())
+    shown = set(np.unique(labels.layer[np.isin(labels.role, _EXPERT_ROLES) & (labels.layer >= 0)]).tolist())
+    stated = set(range(model.dense_layers or 0, model.layers or 0)) if model.experts else set()
+    return frozenset(shown | (stated - seen)) if shown else frozenset(stated)
 
 
 def structure(program: Program, instances: Sequence[int]) -> Structure:

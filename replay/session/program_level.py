@@ -12,7 +12,10 @@ from replay.core.errors import RefusedError
 from replay.core.units import ns_to_ms, percent
 from replay.graph.types import Graph
 from replay.layout import Layout
+from replay.model import ModelSpec
+from replay.program.absent import with_absent
 from replay.program.label import label, unassigned_pct
+from replay.program.links import learn_links
 from replay.program.retiming import RetimeContext, Retiming
 from replay.program.synthesis import Timing, synthesise
 from replay.program.template_means import template_means
@@ -28,6 +31,7 @@ from replay.session.prediction import Lift, Prediction
 from replay.session.question import Facts, Question
 from replay.session.source import Source
 from replay.simulate.engine import simulate
+from replay.trace import Trace
 from replay.whatif import ep
 from replay.whatif.experts import read_loads
 
@@ -47,6 +51,7 @@ class Asked:
     labels: Labels
     target: Layout
     retiming: Retiming
+    context: RetimeContext
     question: Question
     force: bool
 
@@ -58,25 +63,33 @@ class Asked:
 
 def predict(baseline: Baseline, source: Source, question: Question, facts: Facts) -> Prediction:
     """Label the step, check that it can be rebuilt (R6), re-time it and execute the target."""
+    labels = label(baseline.graph, baseline.trace, source.layout, source.model)
+    source = replace(source, layout=labels.layout)
     target = source.layout.change(**question.layout)
     _check_answered(source.layout, target)
     if target == source.layout and question.experts is None:
         return replace(graph_level.predict(baseline, question), target=target)  # R1: changing nothing changes nothing
-    labels = label(baseline.graph, baseline.trace, source.layout, source.model)
     if (labels.template < 0).all():
         raise RefusedError(
-            f"{' '.join(question.options())} needs to know what each op belongs to, but no range of this trace says; "
-            "record ranges such as 'forward microbatch=0 chunk=0', 'layer=0' and 'attn(F)' around the work"
+            f"{' '.join(question.options())} needs to know what each op belongs to, but nothing in this trace says; "
+            "record framework operators, or ranges such as 'forward microbatch=0 chunk=0', 'layer=0' and 'attn(F)' around the work"
         )
-    retiming = _retiming(baseline, labels, target, question)
-    asked = Asked(baseline, labels, target, retiming, question, facts.force)
-    return _relaid(asked) if _moves_ops(asked) else _in_place(asked)
+    relaid = _moves_ops(baseline, labels, target, question)
+    notes: tuple[str, ...] = ()
+    if relaid:
+        graph, labels, notes = with_absent(baseline.graph, labels, target)
+        baseline = replace(baseline, graph=graph)
+    context = _context(baseline.trace, source.model, question, facts)
+    retiming = ep.retime(baseline.graph, labels, source.layout, target, context)
+    asked = Asked(baseline, labels, target, retiming, context, question, facts.force)
+    prediction = _relaid(asked) if relaid else _in_place(asked)
+    return replace(prediction, warnings=(*notes, *prediction.warnings))
 
 
 def program_topics(baseline: Baseline, source: Source) -> tuple[Topic, ...]:
     """Which program-level options this trace can answer, as far as labels tell, and what is missing for the others."""
     labels = label(baseline.graph, baseline.trace, source.layout, source.model)
-    known = f"ranges say what {100 - unassigned_pct(baseline.graph, labels):.1f} % of device time belongs to"
+    known = f"known is what {100 - unassigned_pct(baseline.graph, labels):.1f} % of device time belongs to"
     if not np.isin(labels.role, EXPERT_ROLES).any():
         experts = Topic("--ep, --experts", False, "no range or kernel tells expert work apart")
     elif source.model.experts is None:
@@ -98,24 +111,26 @@ def _check_answered(source: Layout, target: Layout) -> None:
         )
 
 
-def _retiming(baseline: Baseline, labels: Labels, target: Layout, question: Question) -> Retiming:
-    """Factors for another expert layout or load; none where neither changes."""
-    model, loads = labels.model, None
+def _context(trace: Trace, model: ModelSpec, question: Question, facts: Facts) -> RetimeContext:
+    """What ops are re-timed with: the profile that is given or lists the device, and the loads that are asked for."""
+    loads = None
     if question.experts:
         if model.experts is None:
             raise RefusedError("--experts needs the number of experts; give --model with a model description")
         loads = read_loads(question.experts, model.experts, model.layers or 1)
-    context = RetimeContext(baseline.trace, model, hwprofiles.match(baseline.trace.device), loads)
-    return ep.retime(baseline.graph, labels, labels.layout, target, context)
+    profile = hwprofiles.load(facts.hardware) if facts.hardware else hwprofiles.match(trace.device)
+    return RetimeContext(trace, model, profile, loads)
 
 
-def _moves_ops(asked: Asked) -> bool:
+def _moves_ops(baseline: Baseline, labels: Labels, target: Layout, question: Question) -> bool:
     """Whether ops change places: another order of passes, or other partners where all ranks are here to meet them."""
-    if any(getattr(asked.source, key) != getattr(asked.target, key) for key in RELAID):
+    source = labels.layout
+    if any(getattr(source, key) != getattr(target, key) for key in RELAID):
         return True
-    complete = len(asked.baseline.trace.ranks) == asked.source.world_size > 1
-    experts = asked.source.ep != asked.target.ep or bool(asked.question.experts)
-    return complete and experts and int(asked.labels.microbatch.max(initial=-1)) >= 0
+    complete = len(baseline.trace.ranks) == source.world_size > 1
+    experts = source.ep != target.ep or bool(question.experts)
+    passes = int(labels.microbatch.max(initial=-1)) >= 0
+    return passes and experts and (complete or source.ep == 1 < target.ep)
 
 
 def _in_place(asked: Asked) -> Prediction:
@@ -136,7 +151,8 @@ def _relaid(asked: Asked) -> Prediction:
     source = synthesise(program, asked.source)
     lifted, forced = _lift(asked, source.graph, simulate(source.graph).step_ns)
     retimed = retiming.apply(graph)
-    laid_out = synthesise(program, asked.target, Timing(retimed.duration_ns, retimed.grade))
+    links = learn_links(graph, asked.context.profile)
+    laid_out = synthesise(program, asked.target, Timing(retimed.duration_ns, retimed.grade, links, retiming.factor))
     target = graph_level.edit(laid_out.graph, asked.question)
     timeline = simulate(target, residuals=True)
     ratio = timeline.step_ns / simulate(source.graph, residuals=True).step_ns

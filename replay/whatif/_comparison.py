@@ -12,14 +12,14 @@ from replay.core.evidence import Grade
 from replay.graph.types import Graph
 from replay.layout import Layout
 from replay.program.expert_side import ExpertSide, check_fits, experts_of, ranks_per_node, tokens_per_rank
+from replay.program.groups import FAMILIES, members
+from replay.program.links import ASSUMED_DEVICES_PER_NODE, Links, learn_links
 from replay.program.measured_load import measured_load
 from replay.program.retiming import RetimeContext
 from replay.program.types import Labels
 from replay.trace import Trace
 from replay.whatif._draft import quantities
 from replay.whatif._expert_exchange import Tiers
-
-ASSUMED_DEVICES_PER_NODE = 8  # every NVLink, xGMI and HCCS training node that a profile of this project describes
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +33,9 @@ class Comparison:
     old: ExpertSide
     new: ExpertSide
     tiers: Tiers | None
+    links: Links
+    old_group: tuple[int, ...]  # ranks of one expert group
+    new_group: tuple[int, ...]
     rows_load: Float64  # per op: its layer's load, new over its own rank's old, relative to new.load / old.load
     exchange_load: Float64  # the same over the old load of the busiest rank, which decided the exchange
     load_known: bool  # False: another load is asked for and the old one is assumed even
@@ -68,7 +71,11 @@ def compare(
     relative = old.load / new.load
     rows, exchange = target_load[0] / measured.own * relative, target_load[1] / measured.busiest * relative
     tiers = Tiers.of(context.profile)
-    return Comparison(graph, labels, context.trace, context.profile, old, new, tiers, rows, exchange, known), assumed
+    old_group, new_group = (members(layout, FAMILIES["ep"], 0) for layout in (source, target))
+    return Comparison(
+        graph, labels, context.trace, context.profile, old, new, tiers, learn_links(graph, context.profile), old_group,
+        new_group, rows, exchange, known,
+    ), assumed  # fmt: skip
 
 
 def side_quantities(side: ExpertSide) -> dict[str, float]:

@@ -7,13 +7,13 @@ import numpy as np
 from replay.core.columns import Bool, Float64, Int64
 from replay.core.errors import RefusedError
 from replay.core.evidence import Grade
-from replay.core.units import NS_PER_US
 from replay.layout import Layout
 from replay.program.expert_ops import ExpertOps
 from replay.program.expert_side import ExpertSide, combine_nbytes, dispatch_nbytes
 from replay.program.groups import sizes
+from replay.program.links import Moved
 from replay.program.retiming import Change
-from replay.trace import MISSING
+from replay.trace import MISSING, CollectiveKind
 from replay.whatif._comparison import Comparison, side_quantities
 from replay.whatif._draft import Draft, grade_of, quantities
 from replay.whatif._expert_exchange import (
@@ -23,9 +23,10 @@ from replay.whatif._expert_exchange import (
     flat_ns,
     gradient_ratio,
     leaves_node,
-    message_latency_ns,
 )
 from replay.whatif._expert_gemm import FP8
+
+_UNSEEN = 0.3  # half-width of the time of an exchange that was never seen, from transfers of other kinds and sizes
 
 
 def put_deduplicated(draft: Draft, c: Comparison, ops: ExpertOps) -> None:
@@ -89,6 +90,12 @@ def put_flat(draft: Draft, c: Comparison, ops: ExpertOps) -> None:
             ops.all_to_all, 0.0, (0.0, 0.0), Change("all-to-all", before, {}, "no exchange at ep 1", Grade.SCALED)
         )
         return
+    if c.old.ep == 1:
+        formula = "messages x time of a message of that size on the input's links; bytes = tokens x top-k x hidden"
+        change = Change("all-to-all", {}, after, formula, Grade.EXTRAPOLATED)
+        load = c.exchange_load[chosen]
+        draft.put(ops.all_to_all, load, (load * (1 - _UNSEEN), load * (1 + _UNSEEN)), change)
+        return
     factor, how, grade = _flat_factor(c, ops.all_to_all, chosen, nbytes)
     plain = flat_factor(c.old, c.new, c.graph.duration_ns[chosen].astype(np.float64), 0.0) * c.exchange_load[chosen]
     bracket = np.minimum(factor, np.minimum(plain, 1.0)), np.maximum(factor, np.maximum(plain, 1.0))
@@ -106,11 +113,20 @@ def _flat_factor(c: Comparison, ops: Bool, chosen: Int64, nbytes: Int64) -> tupl
         if leaves_node(c.old) != leaves_node(c.new) and (nbytes > 0).all():
             return after * load / np.maximum(duration, 1.0), "link time: another tier than measured", Grade.DATASHEET
         return after / before * load, "measured x link time(new) / (old), the slower tier", Grade.SCALED
-    latency = message_latency_ns(c.graph, ops, c.old.ep)
-    if latency is None:
+    if (nbytes <= 0).all():
         return flat_factor(c.old, c.new, duration, 0.0) * load, "measured x bytes(new) / (old)", Grade.ASSUMED
-    how = f"measured = (ep - 1) messages of {latency / NS_PER_US:.1f} us, as the trace shows them, + bytes, each scaled"
-    return flat_factor(c.old, c.new, duration, latency) * load, how, Grade.FITTED
+    known = np.where(nbytes > 0, nbytes, np.median(nbytes[nbytes > 0]))
+    found = {size: _by_messages(c, size) for size in np.unique(known).tolist()}
+    factor = np.array([found[size][0] for size in known.tolist()])
+    how = "measured x (ep - 1) messages of 1/ep of the bytes(new) / (old), timed as the trace's transfers are by size"
+    return factor * load, how, max(grade for _, grade in found.values())
+
+
+def _by_messages(c: Comparison, nbytes: float) -> tuple[float, Grade]:
+    """New over old time of an all-to-all of ``nbytes`` a rank, on the links that the trace shows."""
+    old, new = (Moved(CollectiveKind.ALL_TO_ALL, nbytes, ranks) for ranks in (c.old_group, c.new_group))
+    factor, grade = c.links.ratio(old, new)
+    return factor * c.new.load / c.old.load, grade
 
 
 def put_gathers(draft: Draft, c: Comparison, ops: ExpertOps) -> None:
@@ -148,11 +164,12 @@ def put_gradients(draft: Draft, c: Comparison, ops: ExpertOps, source: Layout, t
     before, after = (sizes(layout, expert=True)["dp"] for layout in (source, target))
     if before == after:
         return
-    if before == 1:
+    if before == 1 and not ops.gradient_sync.any():
         draft.warn(
             f"expert gradients are summed over {after} ranks at ep {target.ep}; at ep {source.ep} each expert has one "
             "copy, so the input has no such exchange"
         )
+    if before == 1:
         return
     factor = gradient_ratio((c.old.local_experts, before), (c.new.local_experts, after))
     calls = float(ops.gradient_sync.sum())

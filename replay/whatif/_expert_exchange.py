@@ -11,12 +11,8 @@ from replay.collectives import direct_all_to_all, ring_all_reduce
 from replay.collectives._link import Link
 from replay.collectives.deduplicating import exchange_time_ns
 from replay.collectives.hierarchical import tier_nbytes, two_tier_time_ns
-from replay.core.columns import Bool, Float64
-from replay.graph.types import Graph, OpKind
+from replay.core.columns import Float64
 from replay.program.expert_side import ExpertSide
-from replay.trace import CollectiveKind
-
-SMALL_NBYTES = 32 * 1024  # moved within 1 µs at 32 GB/s, the slowest link of a training node: latency is what is left
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,35 +84,3 @@ def gradient_ratio(old: tuple[int, int], new: tuple[int, int]) -> float:
     """
     after, before = (float(ring_all_reduce.sent_nbytes(local, ranks)) for local, ranks in (new, old))
     return after / before
-
-
-def message_latency_ns(graph: Graph, exchanges: Bool, ep: int) -> float | None:
-    """Latency of one message between ranks as the trace shows it, ``None`` where it does not.
-
-    First the intercept of the exchanges' own lower envelope over bytes (three sizes or more), spread over their ep - 1
-    messages; else the shortest small all-reduce, which takes 2 (n - 1) steps as a ring.
-    """
-    intercept = _intercept_ns(graph, exchanges)
-    if intercept is not None:
-        return intercept / (ep - 1)
-    rows = graph.comm[(graph.kind == OpKind.TRANSFER) & (graph.comm >= 0)]
-    duration = graph.duration_ns[(graph.kind == OpKind.TRANSFER) & (graph.comm >= 0)]
-    comms = graph.comms
-    small = (comms.kind == CollectiveKind.ALL_REDUCE) & (comms.size > 1) & (comms.seen == comms.size)
-    small &= (comms.nbytes >= 0) & (comms.nbytes <= SMALL_NBYTES)
-    steps = 2.0 * (comms.size[rows] - 1)
-    each = duration[small[rows]] / steps[small[rows]]
-    return float(each[each > 0].min()) if (each > 0).any() else None
-
-
-def _intercept_ns(graph: Graph, ops: Bool) -> float | None:
-    """Intercept of duration over bytes, through the shortest op of every size; ``None`` where no line rises from 0."""
-    chosen = np.flatnonzero(ops & (graph.comm >= 0))
-    nbytes = graph.comms.nbytes[graph.comm[chosen]].astype(np.float64)
-    duration = graph.duration_ns[chosen].astype(np.float64)
-    sizes = np.unique(nbytes[nbytes >= 0])
-    if len(sizes) < 3:
-        return None
-    shortest = np.array([duration[nbytes == size].min() for size in sizes])
-    slope, intercept = np.polyfit(sizes, shortest, 1)
-    return float(intercept) if slope > 0 and intercept >= 0 else None

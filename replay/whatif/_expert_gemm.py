@@ -11,9 +11,9 @@ from hwprofiles import HardwareProfile
 from replay.core.columns import Bool
 from replay.core.units import NS_PER_S
 from replay.costs import grouped_gemm
+from replay.costs.engine import Engine, engine_of
 from replay.costs.gemm import Precision, flops, traffic_nbytes
 from replay.costs.grouped_gemm import ExpertMatrix
-from replay.costs.roofline import Device
 from replay.graph.types import Graph
 from replay.program.expert_side import Experts, ExpertSide
 
@@ -39,7 +39,7 @@ class GemmKind:
 class Ratio:
     """New time over old, and its bracket.
 
-    With a device: arithmetic and traffic fully overlapped (the roofline) or not at all (their sum). Without: FLOPs
+    With a device: the tile model, or arithmetic and traffic not overlapped at all (their sum). Without: FLOPs
     alone or traffic alone.
     """
 
@@ -60,18 +60,13 @@ def gemm_kinds(graph: Graph, ops: Bool) -> dict[GemmKind, Bool]:
     return found
 
 
-def device_of(profile: HardwareProfile | None, kind: GemmKind) -> Device | None:
+def device_of(profile: HardwareProfile | None, kind: GemmKind) -> Engine | None:
     """The device at the kind's precision, ``None`` where the profile does not say enough."""
-    if profile is None:
-        return None
-    peak = profile.get("fp8_flop_per_s" if kind.fp8 else "bf16_flop_per_s")
-    bandwidth = profile.get("hbm_bytes_per_s")
-    if peak is None or bandwidth is None:
-        return None
-    return Device(peak, bandwidth, profile.get("kernel_floor_ns") or 0.0)
+    known = None if profile is None else engine_of(profile, "fp8" if kind.fp8 else "bf16")
+    return None if known is None else known.engine
 
 
-def ratio(old: ExpertSide, new: ExpertSide, kind: GemmKind, device: Device | None, *, separate: bool) -> Ratio:
+def ratio(old: ExpertSide, new: ExpertSide, kind: GemmKind, device: Engine | None, *, separate: bool) -> Ratio:
     """New over old time of the expert GEMMs of a rank, both weight matrices together.
 
     Without a device, tokens or sizes, FLOPs count: the ratio of the busiest rank's rows.
@@ -115,12 +110,12 @@ def _traffic(side: ExpertSide, matrices: tuple[ExpertMatrix, ...], kind: GemmKin
     return total
 
 
-def _apart_ns(side: ExpertSide, matrices: tuple[ExpertMatrix, ...], kind: GemmKind, device: Device) -> float:
+def _apart_ns(side: ExpertSide, matrices: tuple[ExpertMatrix, ...], kind: GemmKind, device: Engine) -> float:
     arithmetic = (work(side) or 0.0) / device.flop_per_s
     return NS_PER_S * (arithmetic + _traffic(side, matrices, kind) / device.bytes_per_s)
 
 
-def _time_ns(side: ExpertSide, kind: GemmKind, device: Device, *, separate: bool) -> float:
+def _time_ns(side: ExpertSide, kind: GemmKind, device: Engine, *, separate: bool) -> float:
     cost = grouped_gemm.separate_ns if separate else grouped_gemm.fused_ns
     if kind.weight_gradient:
         cost = grouped_gemm.weight_gradient_ns

@@ -104,7 +104,7 @@ def _by_model(c: Comparison, kind: GemmKind, *, separate: bool) -> Answer:
     device = device_of(c.profile, kind)
     formula = "measured x FLOPs(new) / FLOPs(old); weight traffic not costed without a profile"
     if device is not None:
-        formula = "measured x roofline(new) / roofline(old), rows per expert = tokens x top-k x ep / experts x load"
+        formula = "measured x model(new) / model(old), rows per expert = tokens x top-k x ep / experts x load"
     kernels = c.new.local_experts / c.old.local_experts if separate else 1.0
     answer = ratio(c.old, c.new, kind, device, separate=separate)
     return Answer(answer, formula, grade_of(profiled=device is not None), kernels)

@@ -31,15 +31,15 @@ def retime(graph: Graph, labels: Labels, source: Layout, target: Layout, context
     """
     if source.ep == target.ep and context.loads is None:
         return Retiming.identity(graph)
-    if source.ep == 1 and target.ep > 1:
-        raise RefusedError(
-            f"the step was measured with ep 1, so it holds no expert exchange from which ep {target.ep} could be "
-            "derived: give a measurement with ep 2 or more, or say with --from ep=N what it was measured with"
-        )
     compared, assumed = compare(graph, labels, source, target, context)
     launch_ns = origins(graph, context.trace).time_ns
     ops = expert_ops(graph, labels, source, launch_ns, compared.old.local_experts)
     _check_answerable(ops)
+    if source.ep == 1 < target.ep and not ops.all_to_all.any():
+        raise RefusedError(
+            f"the step was measured with ep 1, so it holds no expert exchange from which ep {target.ep} could be "
+            "derived: give a measurement with ep 2 or more, or say with --from ep=N what it was measured with"
+        )
     draft = Draft(graph)
     for sentence in assumed:
         draft.warn(sentence)

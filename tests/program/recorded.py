@@ -85,7 +85,7 @@ class Recording:
         self.groups.setdefault(group, len(self.groups))
         found = self.members.setdefault(match, [])
         number = list(self.members).index(match)
-        self.comms.append(Comm(kind, self.groups[group], 64, number, max(len(group.ranks), 2)))
+        self.comms.append(Comm(kind, self.groups[group], 1 << 26, number, max(len(group.ranks), 2)))
         arrival = self.op(rank, lane, OpKind.ARRIVAL, kind.name, 0, label, len(self.comms) - 1)
         self.edges.append((call, arrival, Rule.LAUNCH))
         if (rank, "stream 7") in self.last:

@@ -98,7 +98,7 @@ def test_a_flat_all_to_all_moves_what_leaves_the_rank() -> None:
     result = retimed(graph, rows, ep=8)
     assert result.factor[0] == pytest.approx(7 / 6)
     assert result.apply(graph).duration_ns.tolist() == [700]
-    assert result.grade[0] == Grade.ASSUMED
+    assert result.grade[0] == Grade.EXTRAPOLATED
 
 
 def test_message_latency_is_learnt_from_a_small_all_reduce() -> None:
@@ -108,7 +108,7 @@ def test_message_latency_is_learnt_from_a_small_all_reduce() -> None:
     graph, rows = step(kernels, EP_GROUP)
     result = retimed(graph, rows, ep=8)
     assert result.apply(graph).duration_ns.tolist() == [735, 60]
-    assert result.grade[0] == Grade.FITTED
+    assert result.grade[0] == Grade.SCALED
 
 
 def test_a_flat_exchange_that_starts_to_leave_the_node_takes_the_links_word() -> None:
@@ -153,7 +153,7 @@ def test_memory_bound_experts_follow_their_weights() -> None:
         return sum(experts * 2 * (each * i + i * o + each * o) for i, o in ((64, 64), (32, 64)))
 
     result = retimed(graph, rows, ep=8, profile=fast)
-    assert result.factor[0] == pytest.approx(traffic(2, 1024) / traffic(4, 512))
+    assert result.factor[0] == pytest.approx(traffic(2, 1024) / traffic(4, 512), rel=1e-3)
     assert result.grade[0] == Grade.SCALED
 
 

@@ -1,0 +1,57 @@
+"""Message times by size, as a step's own transfers show them."""
+
+import numpy as np
+import pytest
+
+from hwprofiles import HardwareProfile, Parameter
+from replay.core.evidence import Grade
+from replay.program.links import Curve, Links, Moved
+from replay.trace import CollectiveKind
+
+MIB = 1 << 20
+FOUR = (0, 1, 2, 3)
+CURVE = Curve(np.array([8.0, 16 * MIB]), np.array([10.0, 410.0]))
+
+
+def links(**tiers: Curve) -> Links:
+    """Links that know ``inside`` and ``between`` nodes of 8."""
+    return Links({name == "between": curve for name, curve in tiers.items()})
+
+
+def test_a_ring_sends_two_rounds_of_parts() -> None:
+    """64 MiB over 4: 2 x 3 messages of 16 MiB, 410 ns each."""
+    assert links(inside=CURVE).time_ns(Moved(CollectiveKind.ALL_REDUCE, 64 * MIB, FOUR)) == (6 * 410.0, Grade.FITTED)
+
+
+def test_larger_messages_go_at_the_bandwidth_of_the_largest() -> None:
+    """32 MiB is twice what was seen."""
+    assert links(inside=CURVE).time_ns(Moved(CollectiveKind.SEND, 32 * MIB, (0, 1))) == (820.0, Grade.EXTRAPOLATED)
+
+
+def test_small_messages_take_the_latency() -> None:
+    """4 bytes as long as 8."""
+    assert links(inside=CURVE).time_ns(Moved(CollectiveKind.SEND, 4, (0, 1))) == (10.0, Grade.FITTED)
+
+
+def test_a_rank_alone_sends_nothing() -> None:
+    assert links(inside=CURVE).time_ns(Moved(CollectiveKind.ALL_TO_ALL, MIB, (0,))) == (0.0, Grade.FITTED)
+
+
+def test_another_tier_is_assumed_unless_a_profile_knows_it() -> None:
+    """1 MiB over 1 GB/s, one message."""
+    across = Moved(CollectiveKind.SEND, 16 * MIB, (0, 8))
+    assert links(inside=CURVE).time_ns(across) == (410.0, Grade.ASSUMED)
+    slow = Parameter(1e9, "B/s", Grade.DATASHEET, "test")
+    profile = HardwareProfile("p", "p", (), {"inter_node_bytes_per_s": slow})
+    known = Links({False: CURVE}, profile=profile).time_ns(across)
+    assert known == (pytest.approx(16 * MIB), Grade.DATASHEET)
+
+
+def test_nothing_known_is_nothing() -> None:
+    assert Links().time_ns(Moved(CollectiveKind.SEND, MIB, (0, 1))) is None
+
+
+def test_a_ratio_without_links_is_that_of_bytes_that_leave_a_rank() -> None:
+    """(7/8) / (3/4)."""
+    before, after = (Moved(CollectiveKind.ALL_TO_ALL, MIB, tuple(range(n))) for n in (4, 8))
+    assert Links().ratio(before, after) == (pytest.approx(7 / 6), Grade.ASSUMED)
