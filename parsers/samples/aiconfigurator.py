@@ -152,12 +152,13 @@ def _deepep(table: Table, op: str, time_us: Float64, sms: Float64, mode: str, nb
 
 
 def operand_sizes(dtype: Words) -> dict[str, Float64]:
-    """Bytes per element of both inputs and of the output of each row's matrix multiplication."""
+    """Bytes per element of both inputs and of the output of each row's matrix multiplication, and its scales."""
     unknown = Elements(np.nan, np.nan, np.nan)
     return {
         "left_nbytes": dtype.numbers(lambda name: (matrix_elements(name) or unknown).left),
         "right_nbytes": dtype.numbers(lambda name: (matrix_elements(name) or unknown).right),
         "output_nbytes": dtype.numbers(lambda name: (matrix_elements(name) or unknown).output),
+        "scale_block": dtype.numbers(lambda name: (matrix_elements(name) or unknown).scale_block),
     }
 
 

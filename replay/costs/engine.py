@@ -1,0 +1,90 @@
+"""Engine: the arithmetic units of a device as matrix kernels see them, at one data type.
+
+Every field but ``cores`` is what :mod:`replay.costs.gemm` fits. Where nothing was measured, :func:`datasheet` derives
+an engine from peaks with shares that hold for the devices whose tables were fitted (H100, A100).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+
+from hwprofiles import HardwareProfile
+from replay.core.dtypes import rate_parameter
+from replay.core.evidence import Grade
+from replay.cost_model import Values
+
+SUSTAINED_SHARE = 0.88
+"""Of the datasheet's dense peak that large matrices reach: 0.83-0.87 on H100, 0.93 on A100 (fitted tables)."""
+
+BANDWIDTH_SHARE = 0.84
+"""Of the datasheet's memory bandwidth that streaming reaches: 0.84 on H100, 0.78-0.89 on A100 (fitted tables)."""
+
+L2_BYTES_PER_CORE_AND_S = 1.0e11
+"""Bytes a core takes from the cache a second: 49 GB/s on A100 (108 cores), 135 GB/s on H100 (132 cores)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """Rates and fixed costs of matrix kernels at one data type.
+
+    ``tile_ns``: filling and draining the pipeline of one output tile. ``epilogue_share``: of the time in which a core
+    writes its tile that nothing overlaps. ``split_ns`` and ``reduce_ns``: splitting K at all, and each further slice.
+    ``wave_share``: 1 where the last wave of tiles costs as much as a full one, 0 where tiles are spread evenly.
+    ``ramp_tiles``: tiles in flight at which half the bandwidth is reached. ``sustained``: exponent with which long
+    kernels slow down (power and cache). ``ragged_share``: extra cost of a partial row tile that is almost empty.
+    ``cast_ns``: conversion of one left element from 16 bits, before the kernel. ``vector_flop_per_s``: rate of
+    dot-product kernels for a few rows.
+    """
+
+    cores: float
+    flop_per_s: float
+    bytes_per_s: float
+    l2_bytes_per_s: float
+    floor_ns: float = 2500.0
+    tile_ns: float = 500.0
+    epilogue_share: float = 0.6
+    split_ns: float = 2000.0
+    reduce_ns: float = 20.0
+    wave_share: float = 0.3
+    ramp_tiles: float = 8.0
+    sustained: float = 0.02
+    ragged_share: float = 0.0
+    cast_ns: float = 0.0
+    vector_flop_per_s: float = 1.0e9
+
+    @classmethod
+    def of(cls, values: Values) -> Engine:
+        """From parameter values by name; what is not a field is ignored."""
+        return cls(**{field.name: float(values[field.name]) for field in fields(cls) if field.name in values})
+
+
+@dataclass(frozen=True, slots=True)
+class GradedEngine:
+    """An engine and how far it is known: fitted, or from the datasheet."""
+
+    engine: Engine
+    grade: Grade
+
+
+def engine_of(profile: HardwareProfile, dtype: str) -> GradedEngine | None:
+    """The engine of a device at a data type: fitted where a table was, else from peaks; ``None`` without peaks.
+
+    The conversion of inputs is left out: in training it is a kernel of its own.
+    """
+    fitted = profile.fit("gemm", op="gemm", dtype=dtype)
+    if fitted is not None:
+        return GradedEngine(replace(Engine.of(fitted.values()), cast_ns=0.0), Grade.FITTED)
+    engine = datasheet(profile, dtype)
+    return None if engine is None else GradedEngine(engine, Grade.DATASHEET)
+
+
+def datasheet(profile: HardwareProfile, dtype: str) -> Engine | None:
+    """From peak, memory bandwidth and number of cores; ``None`` where the profile lacks peak or bandwidth."""
+    peak, bandwidth = profile.get(rate_parameter(dtype)), profile.get("hbm_bytes_per_s")
+    if peak is None or bandwidth is None:
+        return None
+    cores = profile.get("cores") or 100.0
+    l2 = profile.get("l2_bytes_per_s") or L2_BYTES_PER_CORE_AND_S * cores
+    engine = Engine(cores, SUSTAINED_SHARE * peak, BANDWIDTH_SHARE * bandwidth, l2)
+    floor = profile.get("kernel_floor_ns")
+    return engine if floor is None else replace(engine, floor_ns=floor)
