@@ -9,6 +9,7 @@ leave unsaid is found by weaker evidence: operators, the autograd engine, repeti
 from __future__ import annotations
 
 from collections.abc import Sized
+from dataclasses import replace
 
 import numpy as np
 
@@ -34,8 +35,8 @@ def label(graph: Graph, trace: Trace, layout: Layout, model: ModelSpec) -> Label
     """Phase, role, micro-batch, chunk, layer and template of every op, ranges first, then weaker evidence.
 
     Where ranges name a module but no layer, layers are numbered by occurrence (backward counts down); where they name
-    passes but no micro-batch, so are micro-batches. Ops outside of all ranges keep template -1;
-    :func:`unassigned_pct` measures their share.
+    passes but no micro-batch, so are micro-batches. Ops of which nothing is known keep template -1;
+    :func:`unassigned_pct` measures their share. The layout gets the number of micro-batches found where it has none.
     """
     places = origins(graph, trace)
     passes = number_passes(trace, places) if layout.vpp == 1 else {}
@@ -49,6 +50,8 @@ def label(graph: Graph, trace: Trace, layout: Layout, model: ModelSpec) -> Label
     found = row_ids(graph.rank, phase, microbatch, chunk, layer, role)
     instance = np.where(event == MISSING, len(trace) + found, event)
     keys = {"phase": phase, "role": role, "chunk": chunk, "layer": layer, "instance": instance}
+    if layout.microbatches is None and (microbatch >= 0).any():
+        layout = replace(layout, microbatches=int(microbatch.max()) + 1)
     return Labels(
         phase.astype(np.int8),
         role.astype(np.int8),

@@ -14,6 +14,7 @@ from replay.report import text_sections as sections
 from replay.report import text_tables as tables
 from replay.report.console import console
 from replay.report.result import Inspection, RunResult
+from replay.report.structure_text import structure
 
 _HEADLINE = (sections.headline, sections.throughput)
 _BODY = (
@@ -35,6 +36,7 @@ _INSPECTION = (
     sections.model,
     tables.breakdown_table,
     tables.rank_table,
+    structure,
     tables.top_ops,
     tables.collectives,
     tables.chunk_costs,

@@ -7,9 +7,11 @@ from pathlib import Path
 
 from parsers import ReadOptions, read, run_description
 from replay.core.errors import RefusedError
+from replay.program.label import label
 from replay.recording import PipelineRecording
 from replay.report.result import Inspection, LayoutFacts, Topic, extend
 from replay.report.statistics import launch_coverage_pct, top_ops
+from replay.report.structure import structure
 from replay.runlog import RunLog
 from replay.session import log_run, recording_run
 from replay.session.baseline import Baseline, replay_trace
@@ -42,6 +44,7 @@ def _inspect_trace(trace: Trace, source: Source, facts: Facts) -> Inspection:
         baseline = replay_trace(trace, facts)
     except RefusedError as refusal:
         return _without_replay(trace, source, str(refusal))
+    labels = label(baseline.graph, trace, source.layout, source.model)
     return extend(
         Inspection,
         measured_part(baseline, source),
@@ -49,6 +52,7 @@ def _inspect_trace(trace: Trace, source: Source, facts: Facts) -> Inspection:
         top_ops=top_ops(trace),
         launch_coverage_pct=launch_coverage_pct(trace),
         questions=(*_graph_topics(baseline), *program_topics(baseline, source)),
+        structure=structure(baseline.graph, labels),
     )
 
 
