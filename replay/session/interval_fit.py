@@ -114,7 +114,7 @@ def _conformal(evidence: Evidence, found: Calibration) -> Calibration:
     """All widths by one factor, so that 80 % of as many cases and one more are inside."""
     ratios = np.sort(np.abs(evidence.error) / np.maximum(evidence.width(found), 1e-9))
     at = min(ceil(LEVEL * (len(ratios) + 1)), len(ratios)) - 1
-    factor = max(float(ratios[at]), float(FACTORS[0]))
+    factor = float(ratios[at])
     floors = {size: value * factor for size, value in found.floor.items()}
     return Calibration(found.measured * factor, found.retiming * factor, floors)
 
@@ -124,4 +124,5 @@ def _drawn_to_the_rule(evidence: Evidence, found: Calibration) -> Calibration:
     weight = len(evidence) / (len(evidence) + PRIOR_CASES)
     count = {size: sum(size in sizes for sizes in evidence.changed) for size in found.floor}
     floors = {size: value * count[size] / (count[size] + PRIOR_CASES) for size, value in found.floor.items()}
-    return Calibration(found.measured**weight, found.retiming**weight, floors)
+    measured, retiming = (max(factor, float(FACTORS[0])) ** weight for factor in (found.measured, found.retiming))
+    return Calibration(measured, retiming, floors)
