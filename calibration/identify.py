@@ -17,7 +17,7 @@ LARGEST_LOG_ERROR = 1.0
 """A standard error of a factor e or more: the samples do not tell the order of magnitude."""
 
 SIZES_PER_PARAMETER = 2
-"""Distinct sizes that a fit needs for each of its parameters, and one to contradict it: with fewer it follows noise."""
+"""Distinct sizes that a fit needs for each of its parameters: with fewer it follows the noise of single sizes."""
 
 _AT_BOUND = 1e-4  # of the distance between the bounds
 
@@ -34,7 +34,7 @@ class Undetermined:
 def too_few_sizes(problem: Problem) -> str | None:
     """Why the sizes measured cannot carry the parameters that are still free, ``None`` where they can."""
     names = [spec.name for spec in problem.free]
-    needed = SIZES_PER_PARAMETER * len(names) + 1
+    needed = SIZES_PER_PARAMETER * len(names)
     if not names or not problem.model.needs:
         return None
     distinct = len(np.unique(np.stack([problem.columns[name] for name in problem.model.needs], axis=1), axis=0))

@@ -100,10 +100,11 @@ def pose(model: CostModel, samples: Samples, residual: Residual, given: Mapping[
     """
     rows = usable(model, samples, residual)
     free = tuple(spec for spec in model.parameters if not spec.given)
-    if len(rows) <= len(free):
+    required = [spec.name for spec in free if not spec.optional]
+    if len(rows) <= len(required):
         raise FitError(
-            f"{model.name}: {len(rows)} usable samples of {len(samples)} cannot determine {len(free)} parameters "
-            f"({', '.join(spec.name for spec in free)}); give at least {len(free) + 1}"
+            f"{model.name}: {len(rows)} usable samples of {len(samples)} cannot determine {len(required)} parameters "
+            f"({', '.join(required)}); give at least {len(required) + 1}"
         )
     chosen = samples.take(rows)
     columns = {name: chosen.size(name) for name in dict.fromkeys((*model.needs, *samples.sizes))}

@@ -17,12 +17,12 @@ from replay.trace import CollectiveKind
 Steps = Callable[[Float64], Float64]
 Sent = Callable[[Sizes, Float64], Float64]
 
-PARAMETERS = (
-    ParameterSpec("floor_ns", "ns", 2e3, 1.0, 1e7, optional=True),
+PARAMETERS = (  # the last ones are held first where samples cannot tell them
     ParameterSpec("latency_ns", "ns", 5e3, 1.0, 1e7, optional=True),
     ParameterSpec("bytes_per_s", "B/s", 5e10, 1e6, 1e13),
-    ParameterSpec("small_latency_ratio", "1", 0.3, 1e-3, 1.0, optional=True),
-    ParameterSpec("small_bandwidth_ratio", "1", 0.3, 1e-3, 1.0, optional=True),
+    ParameterSpec("floor_ns", "ns", 2e3, 1.0, 1e7, optional=True),
+    ParameterSpec("small_latency_ratio", "1", 0.1, 1e-3, 1.0, optional=True),
+    ParameterSpec("small_bandwidth_ratio", "1", 0.1, 1e-3, 1.0, optional=True),
 )
 
 

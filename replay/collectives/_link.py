@@ -18,8 +18,8 @@ from replay.core.units import NS_PER_S
 Sizes = npt.ArrayLike
 """A number or an array of bytes."""
 
-SHARPNESS = 8.0
-"""Exponent of the smooth minimum: two protocols that cost the same cost 2^(-1/8) = 0.92 of it together."""
+SHARPNESS = 4.0
+"""Exponent of the smooth minimum: two protocols that cost the same cost 2^(-1/4) = 0.84 of it together."""
 
 
 @dataclass(frozen=True, slots=True)

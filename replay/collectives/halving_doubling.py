@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 
 from replay.collectives import ring_all_reduce
-from replay.collectives._cost_model import cost_model
 from replay.collectives._link import Link, Sizes
 from replay.core.columns import Float64
 from replay.trace import CollectiveKind
@@ -40,6 +39,3 @@ def time_ns(nbytes: Sizes, ranks: npt.ArrayLike, link: Link) -> Float64:
 def _is_uneven(n: Float64) -> Float64:
     """1 where n is no power of two."""
     return np.where(np.log2(n) % 1.0 > 0, 1.0, 0.0)
-
-
-COST_MODELS = (cost_model("halving_doubling", KINDS, steps, sent_nbytes),)

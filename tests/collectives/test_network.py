@@ -119,4 +119,4 @@ def test_a_link_takes_the_faster_protocol() -> None:
 
 def test_protocols_that_cost_the_same_join_without_a_kink() -> None:
     link = Link(1e9, 900.0, 0.0, (Protocol(1e8, 0.0),))  # equal at 100 bytes: 1,000 ns each
-    assert link.time_ns(100.0) == pytest.approx(1000 * 2 ** (-1 / 8))
+    assert link.time_ns(100.0) == pytest.approx(1000 * 2 ** (-1 / 4))
