@@ -16,6 +16,7 @@ from replay.graph.device_graphs import unrecorded_leads, unrecorded_ns
 from replay.graph.edge_list import EdgeList
 from replay.graph.edges import add_leads, collect, learn_lags
 from replay.graph.lags import released_ns
+from replay.graph.late_ends import with_prompt_ends
 from replay.graph.launch_join import Launches, join_launches
 from replay.graph.number import Numbered, RankParts, number, rank_parts
 from replay.graph.occupancy import occupancy
@@ -38,6 +39,7 @@ class BuildOptions:
 def build(trace: Trace, options: BuildOptions = BuildOptions()) -> Graph:
     """Graph of one step of ``trace``. Raises ``TraceError`` for an unknown step, ``RefusedError`` for an empty one."""
     launches = join_launches(trace)
+    trace = with_prompt_ends(trace, launches)
     steps = find_steps(trace, launches, options.marker)
     spans = spans_ns(trace, launches, steps.steps)
     chosen = choose(trace, steps, options.step, spans)

@@ -102,3 +102,19 @@ def test_workers_of_one_group_are_streams_of_it(tmp_path: Path) -> None:
     trace = trace_of(tmp_path, events, [step(900)])
     streams = [trace.lanes[lane].label for lane in trace.lane[trace.comm >= 0]]
     assert streams[0] == streams[2] != streams[1]
+
+
+def test_a_receive_found_done_took_as_long_as_those_that_were_waited_for(tmp_path: Path) -> None:
+    """The second message is posted at 300, but its receiver computes until 700: it took 30 µs, as the first did."""
+    sender = [
+        step(900), op("aten::mm", 0, 100), *exchange("send", 1, 100, 118, 130),
+        op("aten::mm", 200, 100), *exchange("send", 1, 300, 318, 330), op("aten::add", 800, 100),
+    ]  # fmt: skip
+    receiver = [
+        step(900), *exchange("recv", 0, 0, 18, 130), *exchange("recv", 0, 200, 218, 705),
+        op("aten::mm", 230, 470), op("aten::add", 710, 190),
+    ]  # fmt: skip
+    graph = graph_of(tmp_path, sender, receiver)
+    received = (graph.kind == OpKind.TRANSFER) & (graph.rank == 1)
+    assert graph.duration_ns[received].tolist() == [30_000, 30_000]
+    assert simulated_us(graph, {}) == pytest.approx(900)
