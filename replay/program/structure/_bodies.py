@@ -90,13 +90,20 @@ def _known_ends(bodies: Sequence[Body], begins: Sequence[Sequence[int]]) -> list
 
 
 def _end(body: Body, begin: int, known: Sequence[Int64]) -> int:
-    """One past the last layer's work: as long as the known layer that it is, else the one that it is most like."""
+    """One past the last layer's work.
+
+    It is as long as the known layer that it is. One of another kind ends where what layers begin with (a norm) happens
+    once more than in the known layer that it is most like, or is as long as that one.
+    """
     own = body.symbol[begin:]
     if not body.closing or not known:
         return len(body.symbol)
     whole = [len(other) for other in known if _common(own, other) == len(other)]
     likest = max(known, key=lambda other: _common(own, other))
-    return begin + min(max(whole, default=len(likest)), len(own))
+    again = np.flatnonzero(own == own[0])
+    usual = int((likest == own[0]).sum())
+    other_kind = int(again[usual]) if 0 < usual < len(again) else len(likest)
+    return begin + min(max(whole, default=other_kind), len(own))
 
 
 def _common(a: Int64, b: Int64) -> int:

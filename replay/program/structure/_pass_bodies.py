@@ -85,8 +85,11 @@ def _chunk(evidence: Evidence, op: int) -> int:
     return chunk * layout.pp + coordinates(layout, int(evidence.graph.rank[op]))["pp"]
 
 
-def cut(evidence: Evidence, passes: Sequence[Pass]) -> Cut | None:
-    """Layers of the passes of one phase; ``None`` where nothing in them recurs."""
+def cut(evidence: Evidence, passes: Sequence[Pass], forward: Sequence[Pass] = ()) -> Cut | None:
+    """Layers of the passes of one phase; ``None`` where nothing in them recurs.
+
+    Attention that ``forward`` passes run too is recomputed there, and is no anchor if there is another.
+    """
     if not passes:
         return None
     _, symbol = np.unique(symbols(evidence), return_inverse=True)
@@ -94,7 +97,7 @@ def cut(evidence: Evidence, passes: Sequence[Pass]) -> Cut | None:
     for index, item in enumerate(passes):
         alike.setdefault((symbol[item.op].tobytes(), item.chunk), []).append(index)
     distinct = [passes[members[0]] for members in alike.values()]
-    chosen = _anchor(evidence, distinct, symbol)
+    chosen = _anchor(evidence, distinct, symbol, _attention(evidence, symbol, forward))
     if chosen is None:
         return None
     bodies = [
@@ -110,9 +113,8 @@ def cut(evidence: Evidence, passes: Sequence[Pass]) -> Cut | None:
     return Cut(passes, [layers[k] for k in same], [role[k] for k in same], chosen.how)
 
 
-def _anchor(evidence: Evidence, passes: Sequence[Pass], symbol: Int64) -> Anchor | None:
+def _anchor(evidence: Evidence, passes: Sequence[Pass], symbol: Int64, attention: Int64) -> Anchor | None:
     """What fits the number of layers that is known, if anything does, else what recurs."""
-    attention = _attention(evidence, symbol)
     duration = evidence.graph.duration_ns.astype(np.float64)
     expected = _expected(evidence)
     for layers in dict.fromkeys((expected, None)):
@@ -128,8 +130,8 @@ def _expected(evidence: Evidence) -> int | None:
     return layers // chunks if layers and layers % chunks == 0 else None
 
 
-def _attention(evidence: Evidence, symbol: Int64) -> Int64:
-    """Number of the attention kernel that every symbol is, -1 for other work."""
+def _attention(evidence: Evidence, symbol: Int64, elsewhere: Sequence[Pass]) -> Int64:
+    """Number of the attention kernel that every symbol is, -1 for other work; what runs elsewhere only if all does."""
     graph = evidence.graph
     kernels = [base_name(name) if ATTENTION.search(name) else "" for name in graph.names]
     codes = {name: code for code, name in enumerate(dict.fromkeys(name for name in kernels if name))}
@@ -137,7 +139,10 @@ def _attention(evidence: Evidence, symbol: Int64) -> Int64:
     found = np.full(int(symbol.max(initial=-1)) + 1, -1, np.int64)
     compute = graph.kind == OpKind.COMPUTE
     found[symbol[compute]] = by_name[graph.name[compute]]
-    return found
+    own = found.copy()
+    for item in elsewhere:
+        own[symbol[item.op]] = -1
+    return own if (own >= 0).any() else found
 
 
 def _facts(evidence: Evidence) -> LayerWork:

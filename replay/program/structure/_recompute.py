@@ -1,80 +1,100 @@
 """Recomputed activations: forward work that belongs to a backward pass.
 
 With checkpointing, a backward pass runs the forward of a layer, then its backward, layer by layer. A forward stretch
-that a backward one follows without a pipeline transfer in between is therefore either a pass of its own (last stage, no
-pipeline, transfers for several passes at once) or recomputed. Between two transfers only the first can be a pass; of
-the ways to read them, the one that finds as many forward passes as backward ones holds.
+that a backward one follows without a pipeline transfer in between is therefore either a pass of its own or recomputed.
+Behind a pass comes the backward of the head, which lacks most kernels of a layer's backward; behind a recomputed layer
+comes the backward of that layer. A stretch alone between two transfers is a pass if passes balance only with it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from itertools import groupby, pairwise
+from typing import NamedTuple
 
 import numpy as np
 
 from replay.core.columns import Int64
-from replay.program.structure._directions import BACKWARD, FORWARD
+from replay.program.structure._directions import BACKWARD, FORWARD, Work
 
-_SHORTER = 0.6  # of a whole pass: one of two layers, with room for what lies around the layers
-Run = tuple[int, int]  # first, one past the last
+_PARTIAL = 0.5  # of the kernels that a layer's backward has by name
+_UNLIKE = 0.5  # of the median number of ops in passes; beyond, a stretch is no such pass
+_MOST = 0.75  # of the stretches are alike, if they are passes
 
 
-def without_recomputation(direction: Int64, cut: Int64) -> Int64:
+class Stretch(NamedTuple):
+    """Work of one direction between two transfers."""
+
+    first: int
+    last: int  # one past the end
+    way: int
+    zone: int  # transfers before it
+    kernels: frozenset[int]  # that say they are backward's
+
+
+def without_recomputation(work: Work, direction: Int64) -> Int64:
     """Directions with recomputed stretches turned backward."""
-    runs = _runs(direction, cut)
-    zones = [list(zone) for _, zone in groupby(runs, key=lambda run: int(cut[run[0]]))]
-    followed = [
-        [a for a, b in pairwise(zone) if direction[a[0]] == FORWARD and direction[b[0]] == BACKWARD] for zone in zones
-    ]
-    if not any(followed):
-        return direction
-    if len(zones) == 1:
-        return _settled(direction, followed, _as_long_as(runs, direction))
-    readings = [_settled(direction, followed, kept) for kept in (_first_if_long, _first_of_several, _none)]
-    return next((reading for reading in readings if _balanced(reading, cut)), readings[0])
-
-
-def _settled(direction: Int64, followed: Sequence[list[Run]], kept: Callable[[list[Run]], list[Run]]) -> Int64:
+    stretches = _stretches(work, direction)
+    alone: list[Stretch] = []
+    recomputed: list[Stretch] = []
+    for _, group in groupby(stretches, key=lambda stretch: stretch.zone):
+        zone = list(group)
+        followed = [(a, b) for a, b in pairwise(zone) if a.way == FORWARD]
+        if len(followed) == 1:
+            alone.append(followed[0][0])
+        elif followed:
+            recomputed += _recomputed(followed, stretches)
+    if not _balanced(stretches, recomputed) and _balanced(stretches, [*recomputed, *alone]):
+        recomputed += alone
     settled = direction.copy()
-    for stretches in followed:
-        passes = kept(stretches)
-        for first, last in stretches:
-            if (first, last) not in passes:
-                settled[first:last] = BACKWARD
+    for stretch in recomputed:
+        settled[stretch.first : stretch.last] = BACKWARD
     return settled
 
 
-def _as_long_as(runs: Sequence[Run], direction: Int64) -> Callable[[list[Run]], list[Run]]:
-    """Without transfers: stretches nearly as long as the longest."""
-    whole = max(last - first for first, last in runs if direction[first] == FORWARD)
-    return lambda stretches: [(first, last) for first, last in stretches if last - first > _SHORTER * whole]
+def alternates(work: Work, direction: Int64) -> bool:
+    """Whether stretches without transfers between them can be the passes of one micro-batch after the other.
+
+    Those of one direction are then alike in length. Where forward and backward work of several micro-batches runs
+    overlapped, layer by layer, they are not.
+    """
+    stretches = _stretches(work, direction)
+    if not stretches or stretches[0].zone != stretches[-1].zone:
+        return True
+    for way in (FORWARD, BACKWARD):
+        lengths = np.array([stretch.last - stretch.first for stretch in stretches if stretch.way == way])
+        if len(lengths) and (np.abs(lengths / np.median(lengths) - 1) <= _UNLIKE).mean() < _MOST:
+            return False
+    return True
 
 
-def _first_if_long(stretches: list[Run]) -> list[Run]:
-    """The first, if it is alone or longer than those after it."""
-    lengths = [last - first for first, last in stretches]
-    long = len(lengths) == 1 or (len(lengths) > 1 and lengths[0] * _SHORTER > float(np.median(lengths[1:])))
-    return stretches[:1] if long else []
+def _recomputed(followed: list[tuple[Stretch, Stretch]], stretches: list[Stretch]) -> list[Stretch]:
+    """Of several forward stretches between two transfers, those that are no pass."""
+    whole = max(len(stretch.kernels) for stretch in stretches)
+    passes = [forward for forward, behind in followed if len(behind.kernels) < _PARTIAL * whole]
+    piped = stretches[0].zone != stretches[-1].zone
+    if piped:
+        passes = [forward for forward in passes if forward is followed[0][0]]
+    elif not passes:
+        passes = [forward for forward, _ in followed]
+    return [forward for forward, _ in followed if forward not in passes]
 
 
-def _first_of_several(stretches: list[Run]) -> list[Run]:
-    return stretches[:1] if len(stretches) > 1 else []
+def _balanced(stretches: list[Stretch], recomputed: list[Stretch]) -> bool:
+    """As many forward passes as backward ones, once what is recomputed is part of the latter."""
+    turned = {stretch.first for stretch in recomputed}
+    ways = [(stretch.zone, BACKWARD if stretch.first in turned else stretch.way) for stretch in stretches]
+    passes = [way for (_, way), _ in groupby(ways)]
+    return passes.count(FORWARD) == passes.count(BACKWARD)
 
 
-def _none(stretches: list[Run]) -> list[Run]:
-    del stretches
-    return []
-
-
-def _balanced(direction: Int64, cut: Int64) -> bool:
-    """As many forward stretches as backward ones."""
-    ways = [int(direction[first]) for first, _ in _runs(direction, cut)]
-    return ways.count(FORWARD) == ways.count(BACKWARD)
-
-
-def _runs(direction: Int64, cut: Int64) -> list[Run]:
+def _stretches(work: Work, direction: Int64) -> list[Stretch]:
     """Maximal stretches of one direction between transfers."""
-    changes = (np.diff(direction) != 0) | (np.diff(cut) != 0)
-    bounds = np.r_[0, np.flatnonzero(changes) + 1, len(direction)]
-    return [(int(a), int(b)) for a, b in pairwise(bounds) if direction[a] in (FORWARD, BACKWARD)]
+    found: list[Stretch] = []
+    index = range(len(direction))
+    for (zone, way), group in groupby(index, key=lambda i: (int(work.cut[i]), int(direction[i]))):
+        rows = list(group)
+        if way in (FORWARD, BACKWARD):
+            here = slice(rows[0], rows[-1] + 1)
+            kernels = frozenset(work.symbol[here][work.anchor[here] == BACKWARD].tolist())
+            found.append(Stretch(rows[0], rows[-1] + 1, way, zone, kernels))
+    return found

@@ -9,12 +9,10 @@ import numpy as np
 from replay.core.columns import Bool, Int64
 from replay.graph.parallel_kind import ParallelKind, kind_of_group
 from replay.graph.types import DEVICE_OPS, Graph, OpKind
-from replay.program.comm_ops import comm_kind
+from replay.program.comm_ops import P2P_KINDS, comm_kind
 from replay.program.structure._evidence import Evidence
 from replay.program.template_ids import row_ids
-from replay.trace import CollectiveKind, EventKind
-
-_EXCHANGES = (CollectiveKind.SEND, CollectiveKind.RECV)
+from replay.trace import EventKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,17 +50,14 @@ def sequences(evidence: Evidence) -> list[Sequence]:
 
 
 def pipeline_transfers(evidence: Evidence) -> Bool:
-    """Sends and receives between pipeline stages: those of a pipeline group, and those of a group that says nothing.
+    """Sends and receives between pipeline stages: those of a pipeline group.
 
-    A fused exchange of such a group is one only where the layout has several stages: all-to-alls are made of them too.
+    Where the layout has several stages, those of a group that says nothing too; context parallelism exchanges as well.
     """
     graph = evidence.graph
-    kind = comm_kind(graph)
-    member = graph.comm >= 0
     said = group_kinds(graph)
-    pipeline = member & (said == ParallelKind.PP) & np.isin(kind, (*_EXCHANGES, CollectiveKind.SEND_RECV))
-    exchange = (*_EXCHANGES, CollectiveKind.SEND_RECV) if evidence.layout.pp > 1 else _EXCHANGES
-    return np.asarray(pipeline | (member & (said < 0) & np.isin(kind, exchange)))
+    unnamed = (said < 0) & (evidence.layout.pp > 1)
+    return np.asarray(np.isin(comm_kind(graph), P2P_KINDS) & ((said == ParallelKind.PP) | unnamed))
 
 
 def group_kinds(graph: Graph) -> Int64:

@@ -16,6 +16,7 @@ from replay.program.types import Phase
 ORDER = 45
 PHASE = FIELDS.index("phase")
 
+_MOST_UNKNOWN = 0.1  # of the ops from the first pass to the last
 _STRAY = 0.1  # of the median number of ops in passes of that phase: less is no pass of its own
 
 
@@ -47,7 +48,7 @@ def passes_of(sequence: Sequence, phase: Int64) -> Int64:
     """Pass number of every op of a sequence, counted per phase in order of begin; -1 outside of passes."""
     inside = np.flatnonzero(sequence.compute & np.isin(phase, PASS_PHASES))
     number = np.full(len(phase), UNKNOWN_PASS, np.int64)
-    if not len(inside):
+    if not len(inside) or _sparse(sequence, phase, inside):
         return number
     cut = sequence.cuts()
     begins = np.r_[True, (np.diff(phase[inside]) != 0) | (np.diff(cut[inside]) != 0)]
@@ -61,6 +62,13 @@ def passes_of(sequence: Sequence, phase: Int64) -> Int64:
         of_stretch[rows] = np.arange(len(rows))
     _spread(number, inside, of_stretch[stretch], sequence, phase)
     return number
+
+
+def _sparse(sequence: Sequence, phase: Int64, inside: Int64) -> bool:
+    """Too much work among passes has no phase for what has one to be whole passes."""
+    between = slice(inside[0], inside[-1] + 1)
+    unknown = sequence.compute[between] & (phase[between] == Phase.NONE)
+    return float(unknown.mean()) > _MOST_UNKNOWN
 
 
 def _whole(length: Int64, phase: Int64) -> Int64:

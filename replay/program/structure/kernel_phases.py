@@ -17,7 +17,7 @@ from replay.core.units import percent
 from replay.program.open_ranges import FIELDS
 from replay.program.structure._directions import BACKWARD, FORWARD, UNKNOWN, UPDATE, Work, directions
 from replay.program.structure._evidence import Evidence, Finding
-from replay.program.structure._recompute import without_recomputation
+from replay.program.structure._recompute import alternates, without_recomputation
 from replay.program.structure._sequence import Sequence, sequences, symbols
 from replay.program.types import Phase
 
@@ -82,5 +82,7 @@ def _label(evidence: Evidence, names: Names, symbol: Int64, sequence: Sequence, 
     update = np.where(unsaid, names.optimizer[evidence.graph.name[op]], said[op] == Phase.OPTIMIZER)
     named = np.where(update, UNKNOWN, names.direction[evidence.graph.name[op]])
     work = Work(symbol[op], np.where(unsaid, named, told), update, sequence.cuts()[sequence.compute])
-    direction = without_recomputation(directions(work), work.cut)
+    direction = without_recomputation(work, directions(work))
+    if not alternates(work, direction):
+        direction = work.anchor
     finding.states[op, PHASE] = [_PHASE.get(way, Phase.NONE) for way in direction.tolist()]

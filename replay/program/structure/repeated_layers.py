@@ -31,7 +31,11 @@ def find(evidence: Evidence) -> Finding:
     """Layer of ops in passes, and roles of embedding and head."""
     finding = evidence.nothing()
     passes = passes_of(evidence)
-    cuts = {phase: cut(evidence, [one for one in passes if one.phase == phase]) for phase in PASS_PHASES}
+    by_phase = {phase: [one for one in passes if one.phase == phase] for phase in PASS_PHASES}
+    cuts = {
+        phase: cut(evidence, own, () if phase is Phase.FORWARD else by_phase[Phase.FORWARD])
+        for phase, own in by_phase.items()
+    }
     forward = cuts[Phase.FORWARD] or cuts[Phase.BACKWARD]
     if forward is None:
         return finding
