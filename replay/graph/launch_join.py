@@ -17,6 +17,7 @@ class Launches:
 
     call: Int64  # device event → event index of its launch call, -1 none
     call_kind: Int8  # CallKind of runtime events, NONE for others
+    noticed_ns: Int64  # when a host thread had waited for the send or receive it posted; -1 for all other events
 
 
 def join_launches(trace: Trace) -> Launches:
@@ -40,4 +41,5 @@ def join_launches(trace: Trace) -> Launches:
     launching = np.unique(call[call >= 0])
     plain = launching[call_kind[launching] == CallKind.NONE]
     call_kind[plain] = CallKind.LAUNCH
-    return Launches(call, call_kind)
+    posted = (call >= 0) & (call_kind[call] == CallKind.POST)
+    return Launches(call, call_kind, np.where(posted, trace.end_ns, -1))

@@ -3,7 +3,7 @@
 ``Work.wait`` records nothing. A thread that handed a transfer over and is silent when it ends was waiting for it, from
 the silence's begin on; what is left of the silence afterwards is host work. A thread that was busy when its transfer
 ended (gradient buckets that overlap the backward pass) waits for it later, at the latest together with the next one of
-the same group.
+the same group. Of sends and receives it is recorded when their wait returned: that is where they are waited for.
 """
 
 from __future__ import annotations
@@ -47,31 +47,39 @@ class TransferWaits:
 
 def transfer_waits(trace: Trace, launches: Launches, thread: Activity, acts: Int64, transfers: Int64) -> TransferWaits:
     """Waits of one thread; ``acts`` are its calls and compute in order, ``transfers`` what may have released it."""
-    released: dict[int, list[int]] = defaultdict(list)  # begin of a silence → transfers that ended in it
+    silences: dict[int, list[int]] = defaultdict(list)  # begin → transfers that the thread waited for in it
     in_calls: list[tuple[int, int]] = []
     later: list[int] = []
     starts = trace.start_ns[acts]
     for event in transfers[np.argsort(trace.end_ns[transfers], kind="stable")].tolist():
-        end, call = trace.end_of(event), int(launches.call[event])
-        at = int(np.searchsorted(starts, end)) - 1  # the last act that began before the transfer ended
+        noticed, call = _noticed(trace, launches, event), int(launches.call[event])
+        at = int(np.searchsorted(starts, noticed)) - 1  # the last act that began before the thread could go on
         act = int(acts[at]) if at >= 0 else -1
-        if act >= 0 and trace.end_of(act) >= end:
+        begin = int(thread.boundary_ns[np.searchsorted(thread.boundary_ns, noticed) - 1])
+        if act >= 0 and trace.end_of(act) >= noticed:
             (in_calls.append((call, event)) if act == call else later.append(event))
-            continue
-        begin = int(thread.boundary_ns[np.searchsorted(thread.boundary_ns, end) - 1])
-        if act != call and end - begin < _COINCIDENCE_NS:
+        elif launches.noticed_ns[event] < 0 and act != call and noticed - begin < _COINCIDENCE_NS:
             later.append(event)
         else:
-            released[begin].append(event)
-    silences = [_silence(trace, thread, begin, events) for begin, events in sorted(released.items())]
-    return TransferWaits(tuple(_with_older(trace, silences, later)), tuple(in_calls))
+            silences[begin].append(event)
+    waits = [_silence(trace, launches, thread, begin, events) for begin, events in sorted(silences.items())]
+    return TransferWaits(tuple(_with_older(trace, waits, later)), tuple(in_calls))
 
 
-def _silence(trace: Trace, thread: Activity, begin: int, events: list[int]) -> TransferWait:
-    released = max(map(trace.end_of, events))
-    after = int(np.searchsorted(thread.boundary_ns, released))
-    until = int(thread.boundary_ns[after]) if after < len(thread.boundary_ns) else released
-    return TransferWait(thread.lane, begin, until, released, tuple(events))
+def _noticed(trace: Trace, launches: Launches, event: int) -> int:
+    """When the waiting thread could go on: recorded for what it posted itself, else the transfer's end."""
+    recorded = int(launches.noticed_ns[event])
+    return recorded if recorded >= 0 else trace.end_of(event)
+
+
+def _silence(trace: Trace, launches: Launches, thread: Activity, begin: int, events: list[int]) -> TransferWait:
+    """A silence from ``begin`` on, or only the moment in which the thread noticed that all ``events`` were over."""
+    noticed = max(_noticed(trace, launches, event) for event in events)
+    over = max(map(trace.end_of, events))
+    after = int(np.searchsorted(thread.boundary_ns, noticed))
+    until = int(thread.boundary_ns[after]) if after < len(thread.boundary_ns) else noticed
+    waited = over > begin
+    return TransferWait(thread.lane, begin if waited else noticed, until, over if waited else noticed, tuple(events))
 
 
 def _with_older(trace: Trace, silences: list[TransferWait], older: list[int]) -> list[TransferWait]:
