@@ -107,7 +107,7 @@ def pose(model: CostModel, samples: Samples, residual: Residual, given: Mapping[
             f"({', '.join(required)}); give at least {len(required) + 1}"
         )
     chosen = samples.take(rows)
-    columns = {name: chosen.size(name) for name in dict.fromkeys((*model.needs, *samples.sizes))}
+    columns = model.prepared({name: chosen.size(name) for name in dict.fromkeys((*model.needs, *samples.sizes))})
     fixed = {spec.name: float(given.get(spec.name, spec.initial)) for spec in model.parameters if spec.given}
     return Problem(model, chosen, columns, rows, free, fixed, residual)
 

@@ -27,7 +27,7 @@ class ParameterSpec:
 
     ``log``: positive, and searched as its logarithm (rates, times). ``given``: never fitted; a fact of the device.
     ``profile`` names the profile parameter that gives the start value (of a ``given`` one: the value); ``{dtype}`` in
-    it is replaced. ``optional``: where the samples cannot tell it, it stays at ``initial`` (grade ``assumed``) instead
+    it is replaced. ``optional``: where the samples cannot tell it, it stays where it ended (grade ``assumed``) instead
     of the fit being refused.
     """
 
@@ -63,6 +63,8 @@ class CostModel:
     ``ops`` are the sample ops it explains, ``needs`` the size columns it reads (a row that lacks one is left out, and
     said so), ``by`` the columns whose distinct values are fitted apart ("op", "dtype", "variant", "tier", or a size).
     ``calibrated`` are the size columns whose range in the samples bounds where a prediction counts as fitted.
+    ``prepare`` adds columns that depend on sizes alone, so that a search computes them once; ``predict`` must do
+    without them too.
     """
 
     name: str
@@ -73,6 +75,11 @@ class CostModel:
     by: tuple[str, ...] = ("op", "dtype")
     calibrated: tuple[str, ...] = ()
     holdouts: tuple[HoldOut, ...] = ()
+    prepare: Callable[[Columns], Columns] | None = None
+
+    def prepared(self, columns: Columns) -> Columns:
+        """The columns, and those that ``prepare`` adds."""
+        return columns if self.prepare is None else self.prepare(columns)
 
     def initial(self) -> dict[str, float]:
         """Start values by name."""
