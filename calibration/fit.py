@@ -1,8 +1,8 @@
 """fit: parameters of a cost model from samples, with errors, correlations and outliers.
 
 Residuals are log(predicted / measured) by default. Where the samples cannot determine a parameter, or it ends at a
-bound, the fit is refused with a sentence; a parameter that its model marks optional is held instead (at its start
-value, or at the bound), and the result says so.
+bound, the fit is refused with a sentence; a parameter that its model marks optional is held where it ended instead, and
+the result says so.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from calibration import identify
 from calibration.covariance import Errors, correlation, covariance
 from calibration.loss import Loss
-from calibration.problem import Problem, Residual, bounds, outward, pose
+from calibration.problem import Problem, Residual, pose
 from calibration.solve import ROUGH, Solution, solve
 from hwprofiles.fitted import Score
 from replay.core.columns import Float64, Int64
@@ -24,7 +24,10 @@ from replay.cost_model import CostModel
 from replay.samples import Samples
 
 OUTLIER_SCALES = 5.0
-"""A row further off than this many ordinary residuals is listed as an outlier."""
+"""A row further off than this many ordinary residuals is listed as an outlier, if it matters."""
+
+OUTLIER_SHARE = 0.05
+"""A row matters that is predicted worse than this: a perfect fit makes outliers of thousandths."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +58,7 @@ class FitResult:
     stderr: Mapping[str, float]
     names: tuple[str, ...]
     correlations: Float64
-    held: Mapping[str, str]  # optional parameter → why it was not fitted
+    held: Mapping[str, str]  # optional parameter → why it is not fitted
     rows: Int64
     predicted_ns: Float64
     scale: float  # of an ordinary residual
@@ -68,18 +71,18 @@ def fit(model: CostModel, samples: Samples, options: FitOptions | None = None) -
     options = options or FitOptions()
     problem, held = _affordable(pose(model, samples, options.residual, options.start))
     start = dict(options.start)
-    tolerance = max(options.tolerance, ROUGH)  # until all that is searched is determined
+    final = options.tolerance >= ROUGH  # before: find out roughly what is determined
     while True:
-        solution = solve(problem, options.loss, start, tolerance)
+        solution = solve(problem, options.loss, start, options.tolerance if final else ROUGH)
         jacobian = problem.jacobian(solution.point)
-        undetermined, covariances = _judge(problem, solution, jacobian, options)
+        undetermined, covariances = _judge(problem, solution, jacobian, options if final else None)
         start = problem.values(solution.point)
         if undetermined is not None:
             problem, held = _hold(problem, solution, undetermined, held)
-        elif tolerance <= options.tolerance:
+        elif final:
             return _result(problem, solution, covariances, held)
         else:
-            tolerance = options.tolerance
+            final = True
 
 
 def _affordable(problem: Problem) -> tuple[Problem, dict[str, str]]:
@@ -95,12 +98,16 @@ def _affordable(problem: Problem) -> tuple[Problem, dict[str, str]]:
 
 
 def _judge(
-    problem: Problem, solution: Solution, jacobian: Float64, options: FitOptions
+    problem: Problem, solution: Solution, jacobian: Float64, options: FitOptions | None
 ) -> tuple[identify.Undetermined | None, Float64]:
-    """What is not determined, else the covariance matrix. Bounds come first: there the Jacobian tells nothing."""
+    """What is not determined, else the covariance matrix.
+
+    Bounds come first: there the Jacobian tells nothing. Errors are judged at the minimum only; without options the
+    point is on the way to it.
+    """
     nothing = np.empty((0, 0))
     early = identify.at_bounds(problem, solution.point) or identify.without_rank(problem, jacobian)
-    if early is not None:
+    if early is not None or options is None:
         return early, nothing
     covariances = covariance(problem, solution, jacobian, options.errors, options.seed)
     return identify.too_uncertain(problem, np.sqrt(np.diag(covariances))), covariances
@@ -113,13 +120,8 @@ def _hold(
     name = identify.optional_of(problem, undetermined.names)
     if name is None:
         raise FitError(f"{problem.model.name}: {undetermined.reason}; {_sources(problem)}")
-    spec = next(spec for spec in problem.free if spec.name == name)
-    value = spec.initial
-    if undetermined.at_bound:
-        x = solution.point[problem.free.index(spec)]
-        low, high = bounds(spec)
-        value = outward(spec, low if x - low < high - x else high)
-    return problem.holding(name, value), held | {name: undetermined.reason}
+    value = problem.values(solution.point)[name]
+    return problem.holding(name, value), held | {name: undetermined.short}
 
 
 def _sources(problem: Problem) -> str:
@@ -135,7 +137,8 @@ def _result(problem: Problem, solution: Solution, covariances: Float64, held: di
     }
     predicted = problem.predicted(solution.point)
     off = np.abs(solution.weights * problem.residuals(solution.point)) / solution.scale
-    far = np.flatnonzero(off > OUTLIER_SCALES)
+    wrong = np.abs(predicted / problem.samples.time_ns - 1.0) > OUTLIER_SHARE
+    far = np.flatnonzero(wrong & (off > OUTLIER_SCALES))
     worst = far[np.argsort(-off[far], kind="stable")]
     return FitResult(
         model=problem.model,

@@ -24,11 +24,11 @@ _AT_BOUND = 1e-4  # of the distance between the bounds
 
 @dataclass(frozen=True, slots=True)
 class Undetermined:
-    """Parameters that the samples do not tell, the worst first, and why, as the end of a sentence."""
+    """Parameters that the samples do not tell, the worst first; why, as a sentence's end and in a few words."""
 
     names: tuple[str, ...]
     reason: str
-    at_bound: bool = False
+    short: str
 
 
 def too_few_sizes(problem: Problem) -> str | None:
@@ -50,14 +50,17 @@ def without_rank(problem: Problem, jacobian: Float64) -> Undetermined | None:
     names = [spec.name for spec in problem.free]
     if (idle := np.flatnonzero(lengths <= 1e-9 * max(lengths.max(initial=0.0), 1e-300))).size:
         named = tuple(names[i] for i in idle)
-        return Undetermined(named, f"no sample depends on {' or '.join(named)}{_constants(problem)}")
+        return Undetermined(
+            named, f"no sample depends on {' or '.join(named)}{_constants(problem)}", "no sample depends on it"
+        )
     _, singular, axes = np.linalg.svd(jacobian / lengths, full_matrices=False)
     if len(singular) < 2 or singular[-1] > RANK_TOLERANCE * singular[0]:
         return None
     weights = np.abs(axes[-1])
     order = np.argsort(-weights, kind="stable")
     named = tuple(names[i] for i in order if weights[i] > 0.1 * weights.max())
-    return Undetermined(named, f"the samples cannot tell {' from '.join(named)}{_constants(problem)}")
+    reason = f"the samples cannot tell {' from '.join(named)}{_constants(problem)}"
+    return Undetermined(named, reason, f"not told apart: {', '.join(named)}")
 
 
 def too_uncertain(problem: Problem, deviation: Float64) -> Undetermined | None:
@@ -67,20 +70,24 @@ def too_uncertain(problem: Problem, deviation: Float64) -> Undetermined | None:
     if not len(excess) or excess.max() <= 1.0:
         return None
     name = problem.free[int(np.argmax(excess))].name
-    return Undetermined((name,), f"the samples leave {name} open (standard error of a factor e or more)")
+    why = "standard error of a factor e or more"
+    return Undetermined((name,), f"the samples leave {name} open ({why})", why)
 
 
 def at_bounds(problem: Problem, point: Float64) -> Undetermined | None:
     """Parameters that ended at a bound of their search."""
-    found: dict[str, str] = {}
+    found: dict[str, tuple[str, str]] = {}
     for spec, x in zip(problem.free, point, strict=True):
         low, high = bounds(spec)
         margin = _AT_BOUND * (high - low) if np.isfinite(high - low) else 0.0
         if x <= low + margin:
-            found[spec.name] = f"{spec.name} ends at its lower bound, {spec.low:g} {spec.unit}"
+            found[spec.name] = "lower", f"{spec.low:g} {spec.unit}"
         elif x >= high - margin:
-            found[spec.name] = f"{spec.name} ends at its upper bound, {spec.high:g} {spec.unit}"
-    return Undetermined(tuple(found), " and ".join(found.values()), at_bound=True) if found else None
+            found[spec.name] = "upper", f"{spec.high:g} {spec.unit}"
+    if not found:
+        return None
+    sentences = [f"{name} ends at its {side} bound, {bound}" for name, (side, bound) in found.items()]
+    return Undetermined(tuple(found), " and ".join(sentences), "at a bound of its search")
 
 
 def optional_of(problem: Problem, names: tuple[str, ...]) -> str | None:

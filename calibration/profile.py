@@ -78,7 +78,7 @@ def _parameter(spec: ParameterSpec, result: FitResult, source: str, known: Param
     if spec.given and known is not None:
         return replace(known, value=value, unit=spec.unit)
     why = result.held.get(spec.name, "the model's own value")
-    return Parameter(value, spec.unit, Grade.ASSUMED, f"held: {why}")
+    return Parameter(value, spec.unit, Grade.ASSUMED, f"not fitted: {why}")
 
 
 def _of_profile(spec: ParameterSpec, base: HardwareProfile | None, dtype: str) -> Parameter | None:

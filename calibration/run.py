@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from statistics import fmean
 
 from calibration.disagreement import Run, disagreements
 from calibration.fit import FitOptions, FitResult, fit
@@ -24,7 +25,7 @@ from replay.samples import Samples
 Progress = Callable[[str], None]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Explained:
     """One fit that stands: the rows it was made of, what it found, and how it predicts what it has not seen."""
 
@@ -35,6 +36,12 @@ class Explained:
     notes: tuple[str, ...]
     runs: tuple[Run, ...]  # that contradict each other
     fitted: Fitted
+
+    @property
+    def held_out_pct(self) -> float:
+        """Mean over the splits of their median error; infinite where none could be scored."""
+        errors = [score.median_pct for split, score in self.scores.items() if split != "fit"]
+        return fmean(errors) if errors else float("inf")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +63,15 @@ class Calibration:
     refusals: tuple[Refusal, ...]
     notes: tuple[str, ...] = ()
     unexplained: Mapping[str, int] = field(default_factory=dict)  # op → samples that no model takes
+
+    def best(self) -> tuple[Explained, ...]:
+        """Of several models of the same samples, the one that predicted those held out best."""
+        chosen: dict[tuple[tuple[str, str], ...], Explained] = {}
+        for candidate in self.fits:
+            key = tuple(candidate.key.items())
+            if key not in chosen or candidate.held_out_pct < chosen[key].held_out_pct:
+                chosen[key] = candidate
+        return tuple(chosen.values())
 
 
 def calibrate(
@@ -91,7 +107,7 @@ def explain(model: CostModel, key: Mapping[str, str], rows: Samples, target: Tar
     found, notes = scores(rows, result, mine)
     every = {"fit": result.score, **found}
     fitted = as_fitted(key, rows, result, every, target.base)
-    return Explained(key, rows, result, every, notes, disagreements(rows, result), fitted)
+    return Explained(key, rows, result, every, notes, disagreements(rows, result, mine), fitted)
 
 
 def _work(samples: Samples) -> Iterable[tuple[CostModel, dict[str, str], Samples]]:

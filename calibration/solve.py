@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
-import lmfit
 import numpy as np
 
 from calibration.loss import TUNING, Loss, scale_of
@@ -18,7 +18,7 @@ COARSE_ROWS = 4096
 _RESCALINGS = 4
 _FIRST_SCALE = 0.1  # of log residuals: what is beyond 13 % off counts less before the real scale is known
 _EVALUATIONS = 100  # steps of one minimisation; a valley that takes longer is flat, and judged as such
-ROUGH = 1e-5
+ROUGH = 1e-6
 """Tolerance that is enough to see what the samples cannot tell."""
 
 
@@ -78,12 +78,14 @@ def _minimise(problem: Problem, start: Solution, tolerance: float) -> Float64:
     """The point of the minimum under the weights and the scale of ``start``, from its point."""
     if not len(start.point):
         return start.point
+    import lmfit  # noqa: PLC0415 - slow to import, and only fits need it
+
     parameters = lmfit.Parameters()
     for spec, x in zip(problem.free, start.point, strict=True):
         low, high = bounds(spec)
         parameters.add(spec.name, value=x, min=low, max=high)
 
-    def residuals(searched: lmfit.Parameters) -> Float64:
+    def residuals(searched: Any) -> Float64:
         return np.asarray(start.weights * problem.residuals(np.array([p.value for p in searched.values()])))
 
     robust = {"loss": "soft_l1", "f_scale": TUNING * start.scale}

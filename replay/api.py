@@ -11,23 +11,30 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
+from calibration.run import Calibration
 from hwprofiles import HardwareProfile
 from hwprofiles import load as load_profile
 from hwprofiles import names as profiles
 from parsers import ReadOptions, read
+from parsers.samples import read_samples
 from replay.graph.build import BuildOptions, build
 from replay.program.label import label as lift
 from replay.report.breakdown import breakdown
+from replay.report.calibration.text import render as render_calibration
 from replay.report.critical_path import critical_path
 from replay.report.diff.text import render as render_diff
 from replay.report.diff.types import Difference
-from replay.report.profiles import render_profile, render_profiles
+from replay.report.profiles import compare_profiles, render_profile, render_profiles
 from replay.report.result import Inspection, Measured, RunResult, to_json_bytes
 from replay.report.text import render_inspection, render_run
 from replay.report.validation.text import render as render_validation
 from replay.report.validation.types import CaseRow, Validation
 from replay.runlog import RunLog, steady_step
 from replay.session.answer import Answer, Progress, answer, no_progress
+from replay.session.calibration import Request as calibration_request  # noqa: N813 - the words of the command line
+from replay.session.calibration import calibrate, write_profile
+from replay.session.calibration import to_bytes as calibration_to_bytes
+from replay.session.calibration import write_report as write_calibration_report
 from replay.session.difference import diff
 from replay.session.difference import to_bytes as diff_to_bytes
 from replay.session.difference import write as write_diff
@@ -46,6 +53,7 @@ from replay.whatif.sensitivity import sensitivities
 __all__ = [
     "Answer",
     "BuildOptions",
+    "Calibration",
     "CaseRow",
     "Difference",
     "Facts",
@@ -61,6 +69,10 @@ __all__ = [
     "ask",
     "breakdown",
     "build",
+    "calibrate",
+    "calibration_request",
+    "calibration_to_json",
+    "compare_profiles",
     "critical_path",
     "diff",
     "diff_to_json",
@@ -71,7 +83,9 @@ __all__ = [
     "no_progress",
     "profiles",
     "read",
+    "read_samples",
     "render",
+    "render_calibration",
     "render_diff",
     "render_profile",
     "render_profiles",
@@ -89,7 +103,9 @@ __all__ = [
     "validate_live",
     "validation_to_json",
     "write",
+    "write_calibration_report",
     "write_diff",
+    "write_profile",
     "write_validation",
 ]
 
@@ -131,3 +147,8 @@ def render(result: Measured, out: TextIO, *, explain: bool = False, quiet: bool 
         render_run(result, out, explain=explain, quiet=quiet)
     elif isinstance(result, Inspection):
         render_inspection(result, out, quiet=quiet)
+
+
+def calibration_to_json(found: Calibration) -> str:
+    """The JSON document of a calibration."""
+    return calibration_to_bytes(found).decode()

@@ -13,7 +13,7 @@ import click
 
 from replay.core.errors import ReplayError
 
-COMMANDS = ("run", "inspect", "diff", "validate", "profiles")
+COMMANDS = ("run", "inspect", "diff", "validate", "calibrate", "profiles")
 DEFAULT = "run"
 
 EPILOG = """\b

@@ -1,0 +1,101 @@
+"""Calibrate from files: sources to samples, samples to a profile, the profile and its report to files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import orjson
+
+import hwprofiles
+from calibration.fit import FitOptions
+from calibration.loss import Loss
+from calibration.profile import Target
+from calibration.run import Calibration
+from calibration.run import calibrate as fit_all
+from hwprofiles.schema import HardwareProfile
+from hwprofiles.write import to_toml
+from parsers.samples import read_samples
+from parsers.samples._mapping import load as load_mapping
+from replay.core.errors import RefusedError
+from replay.report.calibration.document import document
+from replay.samples import Samples
+from replay.session.write import require_bokeh, writing
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What to calibrate: the profile's name, the profile it starts from, the device whose samples count.
+
+    ``device`` is matched anywhere in the device names of the samples, whatever the case.
+    """
+
+    name: str
+    base: str = ""
+    device: str = ""
+    mapping: Path | None = None
+    robust: bool = True
+
+
+def calibrate(sources: Sequence[Path], request: Request, progress: Progress = lambda _stage: None) -> Calibration:
+    """The calibration of all samples behind files and folders.
+
+    :class:`RefusedError` where the samples are of several devices and none is chosen.
+    """
+    progress("reading")
+    samples = read_samples(sources, load_mapping(request.mapping) if request.mapping else None)
+    samples = of_device(samples, request.device)
+    target = _target(samples, request)
+    options = FitOptions(loss=Loss.ROBUST if request.robust else Loss.PLAIN)
+    return fit_all(samples, target, options, progress)
+
+
+def of_device(samples: Samples, device: str) -> Samples:
+    """The samples of one device; those that name no device count for any."""
+    named = [name for name in samples.device.present() if name]
+    chosen = [name for name in named if device.lower() in name.lower()]
+    if device and not chosen:
+        raise RefusedError(f"no samples of {device!r}; the devices are {', '.join(named) or 'not named'}")
+    if len(chosen) > 1:
+        raise RefusedError(
+            f"the samples are of several devices ({', '.join(chosen)}); choose one with --device, since one profile "
+            "describes one device"
+        )
+    if len(chosen) == len(named):
+        return samples
+    return samples.take(samples.device.equal(chosen[0]) | samples.device.equal(""))
+
+
+def write_profile(profile: HardwareProfile, path: Path) -> None:
+    """The profile as TOML."""
+    with writing(path):
+        path.write_text(to_toml(profile), encoding="utf-8")
+
+
+def write_report(found: Calibration, path: Path) -> None:
+    """The HTML report."""
+    require_bokeh(path)
+    from replay.report.html import calibration_page  # noqa: PLC0415 - an extra, and slow to import
+
+    with writing(path):
+        path.write_text(calibration_page.page(found), encoding="utf-8")
+
+
+def to_bytes(found: Calibration) -> bytes:
+    """The JSON document, indented."""
+    return orjson.dumps(document(found), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+
+
+def _target(samples: Samples, request: Request) -> Target:
+    """What to make: based on the profile named, else on the one that lists the device of the samples, if any."""
+    devices = tuple(name for name in samples.device.present() if name)
+    base = hwprofiles.load(request.base) if request.base else _of_devices(devices)
+    title = base.title if base is not None else ", ".join(devices) or request.name
+    return Target(request.name, title, devices or (base.devices if base else ()), base)
+
+
+def _of_devices(devices: Sequence[str]) -> HardwareProfile | None:
+    return next((found for device in devices if (found := hwprofiles.match(device)) is not None), None)
