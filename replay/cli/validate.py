@@ -20,6 +20,7 @@ PERCENT = click.FloatRange(min=0)
 @click.option(
     "--fail-above", type=PERCENT, metavar="PCT", help="Exit with 1 where a device's mean absolute error is above."
 )
+@click.option("--jobs", type=options.SIZE, default=1, metavar="N", help="Sources to work on at once [default: 1].")
 @click.option("--live", is_flag=True, help="Record the cases that say how here and now, and predict those recordings.")
 @options.json_output
 @click.option(
@@ -42,7 +43,10 @@ def command(cases: Path, **given: Any) -> None:
     from replay import api  # noqa: PLC0415 - keeps `replay --help` fast
 
     with stages(quiet=given["quiet"] or given["as_json"]) as progress:
-        found = (api.validate_live if given["live"] else api.validate)(cases, progress)
+        if given["live"]:  # one after the other: what is recorded must not be disturbed
+            found = api.validate_live(cases, progress)
+        else:
+            found = api.validate(cases, progress, jobs=given["jobs"])
     for path in given["outputs"]:
         api.write_validation(found, path)
     if given["as_json"]:

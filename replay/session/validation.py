@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import replace
+from multiprocessing import get_context
 from pathlib import Path
 
 from replay.core.errors import RefusedError, ReplayError
@@ -18,21 +20,43 @@ from replay.session.validation_cases import Case, CaseFile, read_cases
 TP = "tp"
 
 
-def validate(path: str | Path, progress: Progress = no_progress) -> Validation:
+def validate(path: str | Path, progress: Progress = no_progress, *, jobs: int = 1) -> Validation:
     """Predict every case in the file at ``path``. Raises :class:`TraceError` where it is no file of cases."""
-    return run_cases(read_cases(Path(path)), progress)
+    return run_cases(read_cases(Path(path)), progress, jobs=jobs)
 
 
-def run_cases(file: CaseFile, progress: Progress = no_progress) -> Validation:
+def run_cases(file: CaseFile, progress: Progress = no_progress, *, jobs: int = 1) -> Validation:
     """Predict every case; one that is refused, or whose input cannot be read, is a row with the reason.
 
-    What cases of one source share (reading, replaying) is done once.
+    What cases of one source share (reading, replaying) is done once; ``jobs`` processes take a source each.
     """
+    groups = list(_by_source(file.cases))
+    total = len(file.cases)
     rows: dict[str, CaseRow] = {}
-    for members in _by_source(file.cases):
-        for row in _of_one_source(members, progress, len(rows), len(file.cases)):
-            rows[row.name] = row
+    for row in _in_turn(groups, progress, total) if jobs == 1 else _side_by_side(groups, jobs):
+        rows[row.name] = row
+        progress(f"{len(rows)} of {total} cases done")
     return Validation(file.name, tuple(rows[case.name] for case in file.cases), file.warnings)
+
+
+def _in_turn(groups: Sequence[list[Case]], progress: Progress, total: int) -> Iterator[CaseRow]:
+    done = 0
+    for members in groups:
+        progress(f"{done} of {total} cases done; reading {_name(members[0])}")
+        for row in _of_one_source(members):
+            yield row
+            done += 1
+
+
+def _side_by_side(groups: Sequence[list[Case]], jobs: int) -> Iterator[CaseRow]:
+    """New processes: threads of the compiled kernels do not survive a fork."""
+    with ProcessPoolExecutor(min(jobs, len(groups)), mp_context=get_context("spawn")) as pool:
+        for done in as_completed([pool.submit(_listed, members) for members in groups]):
+            yield from done.result()
+
+
+def _listed(cases: list[Case]) -> list[CaseRow]:
+    return list(_of_one_source(cases))
 
 
 def _by_source(cases: Iterable[Case]) -> Iterator[list[Case]]:
@@ -44,19 +68,17 @@ def _by_source(cases: Iterable[Case]) -> Iterator[list[Case]]:
     yield from groups.values()
 
 
-def _of_one_source(cases: list[Case], progress: Progress, done: int, total: int) -> Iterator[CaseRow]:
+def _of_one_source(cases: list[Case]) -> Iterator[CaseRow]:
     first = cases[0]
     prepared: Prepared | None = None
     reason = first.problem
     if not reason:
-        progress(f"{done} of {total} cases done; reading {_name(first)}")
         try:
             prepared = prepare(first.sources, first.facts)
         except ReplayError as error:
             reason = str(error)
-    for at, case in enumerate(cases):
-        progress(f"{done + at} of {total} cases done; {case.name}")
-        yield _refused(case, reason) if prepared is None else _row(case, prepared)
+    for case in cases:
+        yield replace(_described(case), refused=reason) if prepared is None else _row(case, prepared)
 
 
 def _row(case: Case, prepared: Prepared) -> CaseRow:
@@ -70,10 +92,6 @@ def _row(case: Case, prepared: Prepared) -> CaseRow:
     except ReplayError as error:
         return replace(row, refused=str(error))
     return _predicted(row, found)
-
-
-def _refused(case: Case, reason: str) -> CaseRow:
-    return replace(_described(case), refused=reason)
 
 
 def _described(case: Case) -> CaseRow:

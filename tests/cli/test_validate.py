@@ -55,6 +55,12 @@ def test_the_number_is_that_of_replay_run(tmp_path: Path) -> None:
     assert document["cases"][0]["predicted_interval_ms"] == answer["predicted_interval_ms"]
 
 
+def test_several_sources_at_once(tmp_path: Path) -> None:
+    """The rows are the same, in the file's order."""
+    cases = case_file(tmp_path, MISSING, SLOWER, REFUSED)
+    assert json.loads(run(cases, "--json", "--jobs", "2").stdout) == json.loads(run(cases, "--json").stdout)
+
+
 def test_a_source_inside_of_an_archive(tmp_path: Path) -> None:
     """Relative to the file of cases."""
     recording(tmp_path, "a.json", 200)
