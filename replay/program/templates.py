@@ -98,6 +98,11 @@ class Program:
         return tuple(shape[self.blocks.ops.row(i)].tobytes() for i in range(len(self.blocks)))
 
     @cached_property
+    def on_device(self) -> Bool:
+        """Per lane: a stream."""
+        return np.array([lane.is_device for lane in self.graph.lanes], np.bool_)
+
+    @cached_property
     def is_p2p(self) -> Bool:
         """Per op: a pipeline send or receive."""
         return is_p2p(self.graph)
@@ -214,20 +219,38 @@ def structure(program: Program, instances: Sequence[int]) -> Structure:
         inside[row], remade[row] = usual, not usual
     kept = rows[inside]
     outer, host_waits = _outer(program, block, rows[~inside & ~remade])
+    inner_source, inner_target, rule = (
+        blocks.position[source[inside]],
+        blocks.position[target[inside]],
+        graph.edges.rule[kept],
+    )
+    resumed = _resumed(graph.lane[ops], inner_target[np.isin(rule, _ORDER_RULES)])
+    order = np.where(program.on_device[graph.lane[ops[resumed]]], Rule.STREAM_ORDER, Rule.HOST_ORDER).astype(np.int8)
+    none = np.zeros(len(resumed), np.int64)
     return Structure(
         ops,
         roles,
         tuple((role, first, last) for role, (first, last) in spans.items()),
         _entry_lags(graph, ops, [first for first, _ in spans.values()]),
-        blocks.position[source[inside]],
-        blocks.position[target[inside]],
-        graph.edges.lag_ns[kept],
-        graph.edges.from_start[kept],
-        graph.edges.rule[kept],
-        graph.edges.recorded[kept],
+        np.concatenate([inner_source, resumed - 1]),
+        np.concatenate([inner_target, resumed]),
+        np.concatenate([graph.edges.lag_ns[kept], none]),
+        np.concatenate([graph.edges.from_start[kept], none.astype(np.bool_)]),
+        np.concatenate([rule, order]),
+        np.concatenate([graph.edges.recorded[kept], none.astype(np.bool_)]),
         outer,
         host_waits,
     )
+
+
+def _resumed(lane: Int32, ordered: Int64) -> Int64:
+    """Positions at which a lane goes on with the block after ops of another one: they follow the op before.
+
+    ``lane`` is that of every op of the block, ``ordered`` the positions that the lane's order reaches already.
+    """
+    goes_on = np.append(False, lane[1:] == lane[:-1])
+    goes_on[ordered] = False
+    return np.flatnonzero(goes_on)
 
 
 def _is_usual(program: Program, instances: Sequence[int], pair: tuple[int, int]) -> bool:

@@ -41,7 +41,7 @@ class CpuStep:
         self._outputs: dict[_Place, Tensor] = {}
         self._received: dict[_Key, Tensor] = {}
         self._arriving: dict[_Key, Any] = {}
-        self._sending: list[tuple[Any, Tensor]] = []
+        self._sending: list[Any] = []
 
     def run(self) -> None:
         """Everything from zeroed gradients to updated parameters."""
@@ -95,7 +95,7 @@ class CpuStep:
             elif message.direction == "recv":
                 self._arriving[message.phase, message.microbatch, message.chunk] = work
             else:
-                self._sending.append((work, self._outgoing(message)))
+                self._sending.append(work)
 
     def _post(self, message: Transfer) -> Any:
         group, tag = self._groups[groups.PIPELINE], _TAGS[message.phase]
@@ -116,7 +116,7 @@ class CpuStep:
         return gradient
 
     def _wait_for_sends(self) -> None:
-        for work, _ in self._sending:
+        for work in self._sending:
             work.wait()
         self._sending.clear()
         self._inputs.clear()
