@@ -159,7 +159,7 @@ def _following(wanted: list[BlockKey | None]) -> list[BlockKey | None]:
 def _choose(key: BlockKey | None, previous: BlockKey | None, after: BlockKey | None) -> BlockKey:
     """Block of an op that asks for ``key``, between the blocks ``previous`` and ``after``."""
     if key is not None and key.part is not Part.BEGIN:
-        return key
+        return BlockKey(Part.PROLOGUE) if key.part is Part.TAIL and previous is None else key
     if key is None:
         if after is None:
             return BlockKey(Part.TAIL)

@@ -102,12 +102,22 @@ MODULE_SUFFIXES: tuple[tuple[str, Role], ...] = (
     ("sharedexpert", Role.SHARED_EXPERT),
     ("sharedexperts", Role.SHARED_EXPERT),
     ("experts", Role.EXPERTS),
+    ("expert", Role.EXPERTS),
     ("groupedmlp", Role.EXPERTS),
     ("sequentialmlp", Role.EXPERTS),
     ("sharedexpertmlp", Role.SHARED_EXPERT),
     ("mlp", Role.MLP),
+    ("feedforward", Role.MLP),
+    ("ffn", Role.MLP),
+    ("layerff", Role.MLP),  # T5
+    ("actdense", Role.MLP),
+    ("intermediate", Role.MLP),  # BERT and its relatives: attention is followed by SelfOutput, Intermediate, Output
+    ("selfoutput", Role.ATTENTION),
+    ("output", Role.MLP),
     ("norm", Role.NORM),
     ("lmhead", Role.HEAD),
+    ("pooler", Role.HEAD),
+    ("loss", Role.HEAD),
 )
 """How the class names of modules end, whatever model they are of (``Qwen2Attention``); the first that fits counts."""
 

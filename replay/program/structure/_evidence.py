@@ -12,6 +12,7 @@ from replay.layout import Layout
 from replay.model import ModelSpec
 from replay.program.open_ranges import FIELDS, UNSAID, inside
 from replay.program.origins import Origins
+from replay.program.structure._autograd import Autograd
 from replay.program.structure._calls import Calls
 from replay.trace import Trace
 
@@ -32,6 +33,7 @@ class Evidence:
     trace: Trace
     places: Origins
     calls: Calls
+    engine: Autograd
     layout: Layout
     model: ModelSpec
     states: Int64

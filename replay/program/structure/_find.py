@@ -10,6 +10,7 @@ from replay.graph.types import Graph
 from replay.layout import Layout
 from replay.model import ModelSpec
 from replay.program.origins import Origins
+from replay.program.structure._autograd import autograd
 from replay.program.structure._calls import calls_of
 from replay.program.structure._evidence import UNKNOWN_PASS, Evidence
 from replay.trace import Trace
@@ -22,7 +23,8 @@ def find(
 ) -> tuple[Int64, tuple[str, ...]]:
     """The states that ranges stated, completed by every finder, and the sentences that say how."""
     passes = np.full(len(graph), UNKNOWN_PASS, np.int64)
-    evidence = Evidence(graph, trace, places, calls_of(trace, places), *source, stated, passes)
+    calls = calls_of(trace, places)
+    evidence = Evidence(graph, trace, places, calls, autograd(trace, calls), *source, stated, passes)
     sentences: list[str] = []
     for finder in sorted(members(PACKAGE).values(), key=lambda module: int(module.ORDER)):
         finding = finder.find(evidence)

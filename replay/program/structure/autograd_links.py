@@ -11,7 +11,7 @@ import numpy as np
 from replay.core.columns import Bool, Int64
 from replay.core.units import percent
 from replay.program.open_ranges import FIELDS, UNSAID
-from replay.program.structure._autograd import Autograd, autograd
+from replay.program.structure._autograd import Autograd
 from replay.program.structure._evidence import Evidence, Finding
 from replay.program.types import Phase
 from replay.trace import EventKind
@@ -22,8 +22,7 @@ PHASE, ROLE, EVENT = (FIELDS.index(field) for field in ("phase", "role", "event"
 
 def find(evidence: Evidence) -> Finding:
     """States of ops inside backward nodes, from the ops that the nodes' makers issued."""
-    engine = autograd(evidence.trace, evidence.calls)
-    finding = evidence.nothing()
+    engine, finding = evidence.engine, evidence.nothing()
     row_of_call = np.full(len(evidence.calls), -1, np.int64)
     row_of_call[engine.nodes] = np.arange(len(engine))
     node = np.where(evidence.calls.of_op >= 0, engine.node[evidence.calls.of_op], -1) if len(engine) else finding.passes

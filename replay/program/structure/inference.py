@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from replay.core.columns import Bool, Int64
+from replay.core.columns import Int64
 from replay.program.open_ranges import FIELDS
 from replay.program.structure._evidence import UNKNOWN_PASS, Evidence, Finding
-from replay.program.types import Phase
+from replay.program.structure.op_names import role_of
+from replay.program.types import Phase, Role
 from replay.trace import EventKind
 
 ORDER = 41  # phases that names of kernels tell come first: they may be all that tells of a backward pass
@@ -23,31 +24,50 @@ def find(evidence: Evidence) -> Finding:
     training = ~np.isin(evidence.said("phase"), (Phase.NONE, Phase.FORWARD))
     ranks = np.setdiff1d(trace.rank[operators], evidence.graph.rank[training])
     on_device = np.array([lane.is_device for lane in trace.lanes], np.bool_)  # their launch was not recorded
-    issued = np.isin(evidence.places.lane, trace.lane[operators]) | on_device[evidence.places.lane]
+    lane = evidence.places.lane
+    issued = np.isin(lane, trace.lane[operators]) | ((lane >= 0) & on_device[lane])
     ops = np.isin(evidence.graph.rank, ranks) & issued
     if not ops.any():
         return finding
     finding.states[ops, PHASE] = Phase.FORWARD
-    finding.passes[ops] = _root_calls(evidence)[ops]
+    roots = _root_calls(evidence)
+    finding.passes[ops] = _numbered(evidence, roots if len(roots) else _embeddings(evidence))[ops]
     return Finding(finding.states, finding.passes, ("no backward pass and no optimizer: all work is forward",))
 
 
 def _root_calls(evidence: Evidence) -> Int64:
-    """How many calls of a model its thread began before each op, less one: what precedes a call prepares it."""
-    trace, calls, places = evidence.trace, evidence.calls, evidence.places
-    module = trace.kind[calls.event] == EventKind.MODULE
-    roots = np.flatnonzero(calls.outermost(module) == np.arange(len(calls)))
+    """Events of the calls of models, by time."""
+    module = evidence.trace.kind[evidence.calls.event] == EventKind.MODULE
+    roots = evidence.calls.outermost(module) == np.arange(len(evidence.calls))
+    return np.asarray(evidence.calls.event[roots])
+
+
+def _embeddings(evidence: Evidence) -> Int64:
+    """Events of embeddings that begin a pass: all passes (prefill and decode) hold equally many attentions."""
+    trace, calls = evidence.trace, evidence.calls
+    role = np.array([role_of(name) for name in trace.names], np.int64)[calls.names(trace)]
+    outer = calls.outermost(np.isin(role, (Role.EMBEDDING, Role.ATTENTION))) == np.arange(len(calls))
+    marks, begins = np.flatnonzero(outer), []
+    attentions = np.cumsum(role[marks] == Role.ATTENTION)
+    seen = [-1]
+    for mark, before in zip(marks.tolist(), attentions.tolist(), strict=True):
+        if role[mark] == Role.EMBEDDING and before != seen[-1]:
+            seen.append(before)
+            begins.append(int(calls.event[mark]))
+    whole = np.diff([*seen[1:], int(attentions[-1]) if len(attentions) else 0])
+    return np.array(begins if len(set(whole.tolist())) == 1 else [], np.int64)
+
+
+def _numbered(evidence: Evidence, begins: Int64) -> Int64:
+    """Pass of every op on the threads of these events: the last to begin before it, else the first."""
+    trace, places = evidence.trace, evidence.places
     passes = np.full(len(evidence.graph), UNKNOWN_PASS, np.int64)
-    for lane in np.unique(trace.lane[calls.event[roots]]).tolist():
-        events = calls.event[roots][trace.lane[calls.event[roots]] == lane]
-        window = evidence.places.window_ns(trace.lanes[lane].rank)
-        inside = events[_overlap(trace.start_ns[events], trace.end_ns[events], window)] if window else events[:0]
+    for lane in np.unique(trace.lane[begins]).tolist():
+        window = places.window_ns(trace.lanes[lane].rank)
+        own = np.sort(begins[trace.lane[begins] == lane])  # events are in order of begin
+        start = trace.start_ns[own]
+        start = start[(trace.end_ns[own] > window[0]) & (start <= window[1])] if window else start[:0]
         here = np.flatnonzero(places.lane == lane)
-        if len(inside):
-            begun = np.searchsorted(trace.end_ns[inside], places.time_ns[here], side="right")
-            passes[here] = np.minimum(begun, len(inside) - 1)
+        if len(start):
+            passes[here] = np.maximum(np.searchsorted(start, places.time_ns[here], side="right") - 1, 0)
     return passes
-
-
-def _overlap(start: Int64, end: Int64, window: tuple[int, int]) -> Bool:
-    return (end > window[0]) & (start <= window[1])

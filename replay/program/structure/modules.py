@@ -2,7 +2,7 @@
 
 Kineto names the call of a module ``nn.Module: GPT2Block_3``: class and number of the instance. A layer is a call with
 calls inside, one of several calls of its class by the same caller, and in no other layer; containers and stages of
-layers do not count. Only forward work lies in such calls, recomputed work included.
+layers do not count, nor do calls inside of backward nodes: those recompute layers that are known.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from replay.core.columns import Bool
 from replay.program.open_ranges import FIELDS
 from replay.program.ranges import MISSING, read_range
 from replay.program.structure._calls import Calls
@@ -33,7 +34,7 @@ def find(evidence: Evidence) -> Finding:
     """Layer of every op inside the call of a layer's module."""
     finding = evidence.nothing()
     trace, calls = evidence.trace, evidence.calls
-    layers = _layers(_module_calls(trace, calls))
+    layers = _layers(_module_calls(trace, calls, evidence.engine.node < 0))
     if not layers:
         return finding
     number = _numbers(layers, trace, calls)
@@ -56,9 +57,9 @@ class ModuleCall:
     caller: int
 
 
-def _module_calls(trace: Trace, calls: Calls) -> list[ModuleCall]:
-    """Calls of modules, callers first."""
-    module = trace.kind[calls.event] == EventKind.MODULE
+def _module_calls(trace: Trace, calls: Calls, chosen: Bool) -> list[ModuleCall]:
+    """Calls of modules among the chosen calls, callers first."""
+    module = (trace.kind[calls.event] == EventKind.MODULE) & chosen
     kinds = [_INSTANCE.sub(r"\g<class>", name) for name in trace.names]
     contained = np.array([bool(_CONTAINER.match(kind)) for kind in kinds], np.bool_)
     code = calls.names(trace)

@@ -54,7 +54,7 @@ FAMILIES: tuple[tuple[str, Role], ...] = (
     (r"(?:Fused|Mixed|Fast)\w*(?:LayerNorm|RMSNorm)\w*|FastRMSNorm\w*", Role.NORM),
     (r"Liger(?:Fused)?(?:Linear)?CrossEntropy\w*|XentropyLoss\w*|SoftmaxCrossEntropyLoss", Role.HEAD),
     (
-        r"Liger(?:RopeFunction|MultiTokenAttention\w*)|FlashAttn\w*Func|flash_attn\w*|_fMHA|memory_efficient_attention\w*",
+        r"Liger(?:RopeFunction|MultiTokenAttention\w*)|FlashAttn\w*Func|_?flash_attn\w*|_fMHA|memory_efficient_attention\w*",
         Role.ATTENTION,
     ),
     (r"Liger(?:SiLUMul|GELUMul)Function|_?silu_and_mul|_?gelu_and_mul", Role.MLP),

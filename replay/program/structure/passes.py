@@ -15,8 +15,9 @@ import numpy as np
 
 from replay.program.open_ranges import FIELDS
 from replay.program.ranges import read_range
-from replay.program.structure._autograd import Autograd, autograd
+from replay.program.structure._autograd import Autograd
 from replay.program.structure._evidence import Evidence, Finding
+from replay.program.structure._sequence import told_by_group
 from replay.program.structure._spans import Span, Timeline
 from replay.program.types import Phase
 
@@ -39,8 +40,7 @@ DistributedDataParallel's reducer (``torch/csrc/distributed/c10d/reducer.cpp``).
 
 def find(evidence: Evidence) -> Finding:
     """Phase and pass of every op that the main thread or the engine of its rank issued."""
-    engine = autograd(evidence.trace, evidence.calls)
-    finding = evidence.nothing()
+    engine, finding = evidence.engine, evidence.nothing()
     most = 0
     for rank, home in engine.home.items():
         spans = _spans(evidence, engine, rank)
@@ -56,7 +56,7 @@ def _label(evidence: Evidence, engine: Autograd, of: tuple[int, int], spans: lis
     places = evidence.places
     runs = Timeline.of([span for span in spans if span.phase == Phase.BACKWARD])
     lane = evidence.trace.lane[evidence.calls.event[engine.nodes]]
-    here = np.flatnonzero((places.rank == rank) & (places.lane == home))
+    here = np.flatnonzero((places.rank == rank) & (places.lane == home) & ~told_by_group(evidence))
     finding.states[here, PHASE], finding.passes[here] = Timeline.of(spans).at(places.time_ns[here])
     there = np.flatnonzero((places.rank == rank) & np.isin(places.lane, lane) & (places.lane != home))
     finding.states[there, PHASE], finding.passes[there] = runs.latest(places.time_ns[there])

@@ -1,0 +1,34 @@
+"""Roles that operators name, as their frameworks call them."""
+
+from __future__ import annotations
+
+import pytest
+
+from replay.program.structure.op_names import role_of
+from replay.program.types import Role
+
+NAMES = (
+    ("aten::scaled_dot_product_attention", Role.ATTENTION),
+    ("autograd::engine::evaluate_function: ScaledDotProductEfficientAttentionBackward0", Role.ATTENTION),
+    ("FlashAttnFuncBackward", Role.ATTENTION),
+    ("FusedAttnFunc", Role.ATTENTION),
+    ("flash_attn::_flash_attn_forward", Role.ATTENTION),
+    ("aten::native_layer_norm_backward", Role.NORM),
+    ("FusedLayerNormAffineFunctionBackward", Role.NORM),
+    ("aten::embedding_dense_backward", Role.EMBEDDING),
+    ("aten::cross_entropy_loss", Role.HEAD),
+    ("_VocabParallelCrossEntropyBackward", Role.HEAD),
+    ("_GroupedLinear", Role.EXPERTS),
+    ("_LayerNormMLPBackward", Role.MLP),
+    ("FusedDispatch", Role.DISPATCH),
+    ("FusedCombineBackward", Role.COMBINE),
+    ("torch::distributed::reducer::mul_out", Role.GRAD_SYNC),
+    ("aten::mm", Role.NONE),
+    ("AddmmBackward0", Role.NONE),
+    ("aten::add_", Role.NONE),
+)
+
+
+@pytest.mark.parametrize(("name", "role"), NAMES)
+def test_roles_of_operators(name: str, role: Role) -> None:
+    assert role_of(name) is role
