@@ -140,7 +140,7 @@ def _predict(values: Values, columns: Columns) -> Float64:
 
 PARAMETERS = (
     ParameterSpec("cores", "1", 100.0, 1.0, 1e6, given=True, profile="cores"),
-    ParameterSpec("floor_ns", "ns", 3000.0, 1.0, 1e6),
+    ParameterSpec("floor_ns", "ns", 3000.0, 1.0, 1e6, optional=True),
     ParameterSpec("flop_per_s", "FLOP/s", 3e14, 1e11, 1e17, profile="{dtype}_flop_per_s"),
     ParameterSpec("bytes_per_s", "B/s", 2e12, 1e10, 1e14, profile="hbm_bytes_per_s"),
     ParameterSpec("l2_bytes_per_s", "B/s", 1e13, 1e10, 1e15, optional=True),

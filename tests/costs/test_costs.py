@@ -76,3 +76,27 @@ def test_compute_bound_experts_take_what_their_flops_take() -> None:
 
 def test_copies() -> None:
     assert memory_bound.time_ns(np.array([100, 200]), 100, FLOORED).tolist() == [250, 350]
+
+
+def test_operands_that_fit_the_cache_move_at_its_rate() -> None:
+    """A hundredth of the cache: hit 0.9999, so 1000 bytes at 10 bytes a ns; a hundred times it: at memory's 1."""
+    rates = {"floor_ns": 0.0, "bytes_per_s": 1e9, "l2_nbytes": 1e5, "l2_bytes_per_s": 1e10}
+    small, large = (
+        memory_bound.cached_ns(rates, {"read_nbytes": np.array([n / 2]), "written_nbytes": np.array([n / 2])})[0]
+        for n in (1e3, 1e7)
+    )
+    assert small == pytest.approx(100, rel=1e-3)
+    assert large == pytest.approx(1e7, rel=1e-3)
+
+
+def test_traffic_of_an_expert_layer() -> None:
+    """4 tokens, top-2, hidden 8, 16 bits: 64 bytes of tokens, 128 of routed rows."""
+    assert memory_bound.permute(4, 2, 8) == (64, 128)
+    assert memory_bound.unpermute(4, 2, 8) == (128, 64)
+    assert memory_bound.gated_activation(4, 8) == (128, 64)
+    assert memory_bound.norm(4, 8) == (64, 64)
+
+
+def test_adam_moves_thirty_bytes_a_parameter() -> None:
+    """Gradient, master weight and two moments of 4 bytes in; 12 bytes and a 16-bit weight out."""
+    assert sum(memory_bound.adam(1000)) == 30_000
