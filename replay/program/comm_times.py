@@ -1,9 +1,8 @@
 """Collectives of a block under another layout: other groups, other bytes, on the links that the input shows.
 
 A collective that was measured keeps its time, times model(new) / model(old) for its messages and bytes (R1). One that
-ran on a rank alone (:mod:`replay.program.lone_groups`) takes what the links say, and twice the lag of an event: its
-stream waits for the work before it, and the work behind waits for it. Exchanges of tokens, and what another ep does to
-sums of expert gradients, are re-timed on the ops themselves (:mod:`replay.whatif.ep`).
+ran on a rank alone (:mod:`replay.program.lone_groups`) takes what the links say. Exchanges of tokens, and what another
+ep does to sums of expert gradients, are re-timed on the ops themselves (:mod:`replay.whatif.ep`).
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ import numpy as np
 from replay.core.columns import Bool, Float64, Int8, Int64
 from replay.core.errors import RefusedError
 from replay.core.evidence import Grade
-from replay.graph.types import OpKind, Rule
+from replay.graph.types import OpKind
 from replay.layout import Layout
 from replay.program.groups import Family, members
 from replay.program.keys import P2P_PARTS, BlockKey
@@ -72,15 +71,6 @@ class CommTimes:
         graph = self.program.graph
         return np.asarray((graph.kind == OpKind.TRANSFER) & (graph.comm >= 0))
 
-    @cached_property
-    def _event_lag_ns(self) -> int:
-        """From the end of work on one stream to what waits for it on another."""
-        graph = self.program.graph
-        on_device = np.array([lane.is_device for lane in graph.lanes], np.bool_)
-        waits = (graph.edges.rule == Rule.EVENT) & on_device[graph.lane[graph.edges.source]]
-        waits &= on_device[graph.lane[self.program.edge_target]] & (graph.edges.lag_ns > 0)
-        return int(np.median(graph.edges.lag_ns[waits])) if waits.any() else 0
-
     def _moved(self, op: int, scale: float, ranks: tuple[int, ...]) -> Moved:
         comms, row = self.program.graph.comms, self.program.graph.comm[op]
         return Moved(CollectiveKind(int(comms.kind[row])), float(comms.nbytes[row]) * scale, ranks)
@@ -95,9 +85,9 @@ class CommTimes:
             raise RefusedError(
                 f"the target has {what} over {len(after)} ranks where the input's ranks are alone, and nothing says "
                 "how fast their links are: the input moves no bytes between ranks, and no hardware profile lists its "
-                "device; give --hardware with a profile that has link bandwidths"
+                "device; give --source-hardware with a profile that has link bandwidths"
             )
-        return round(found[0]) + 2 * self._event_lag_ns, max(found[1], Grade.EXTRAPOLATED)
+        return round(found[0]), max(found[1], Grade.EXTRAPOLATED)
 
     def _measured(
         self, op: int, family: Family, groups: tuple[tuple[int, ...], tuple[int, ...]], size: Bytes, at: int

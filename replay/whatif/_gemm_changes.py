@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from replay.core.columns import Bool
+from replay.core.columns import Bool, Float64
 from replay.core.evidence import Grade
+from replay.core.units import NS_PER_US
 from replay.graph.types import OpKind, Rule
 from replay.program.expert_ops import ExpertOps, gemm_ops
 from replay.program.expert_side import ExpertSide
@@ -18,6 +19,9 @@ from replay.program.types import Phase
 from replay.whatif._comparison import Comparison, side_quantities
 from replay.whatif._draft import Draft, grade_of, quantities
 from replay.whatif._expert_gemm import GemmKind, Ratio, device_of, gemm_kinds, ratio, work
+from replay.whatif._grouped_cost import GroupedCost, learn
+
+_SHAPE_DOUBT = 0.25  # share of the way to "all time scales with rows" or "with experts" that the bracket goes
 
 
 def put_gemms(draft: Draft, c: Comparison, ops: ExpertOps) -> None:
@@ -28,7 +32,7 @@ def put_gemms(draft: Draft, c: Comparison, ops: ExpertOps) -> None:
         _put_kind(draft, c, chosen, name, _grouped(c, kind, chosen, ops.fused, shapes))
     for kind, chosen in gemm_kinds(c.graph, ops.separate).items():
         name = f"expert {'weight gradients' if kind.weight_gradient else 'GEMMs'}, one kernel an expert"
-        _put_kind(draft, c, chosen, f"{name}{', FP8' if kind.fp8 else ''}", _by_model(c, kind, separate=True))
+        _put_kind(draft, c, chosen, f"{name}{', FP8' if kind.fp8 else ''}", _by_model(c, chosen, kind, separate=True))
     if c.new.local_experts != c.old.local_experts:
         _put_launches(draft, c, ops.separate)
     if c.new.load != c.old.load:
@@ -39,21 +43,51 @@ def put_gemms(draft: Draft, c: Comparison, ops: ExpertOps) -> None:
 
 
 def _grouped(c: Comparison, kind: GemmKind, chosen: Bool, fused: Bool, shapes: GemmShapes) -> Answer:
-    """What the trace itself shows comes first: dense GEMMs, then input gradients; else the model."""
-    share = dense_share(c, kind, chosen, fused, shapes)
-    if share is not None:
-        return _by_share(c, 1 - share, "rate of the step's dense GEMMs")
+    """What the trace itself shows comes first: GEMMs of known shapes, then input gradients; else the model."""
+    cost = _shown_cost(c, kind, fused, shapes)
+    if cost is not None and (shapes.flops[chosen] > 0).all() and (shapes.experts[chosen] > 0).all():
+        return _by_shapes(c, kind, chosen, shapes, cost)
     share = accumulation_share(c, chosen, fused) if kind.weight_gradient else None
     if share is not None:
-        return _by_share(c, share, "input gradients of equal FLOPs")
-    return _by_model(c, kind, separate=False)
+        return _by_share(c, chosen, share)
+    return _by_model(c, chosen, kind, separate=False)
+
+
+def _shown_cost(c: Comparison, kind: GemmKind, fused: Bool, shapes: GemmShapes) -> GroupedCost | None:
+    """The cost that the step's GEMMs of this precision show, weight gradients aside: their traffic is their own."""
+    precise = gemm_kinds(c.graph, shapes.flops > 0).get(GemmKind(weight_gradient=False, fp8=kind.fp8))
+    if precise is None or not (dense := precise & ~fused & (shapes.experts == 1)).any():
+        return None
+    return learn(c.graph.duration_ns.astype(np.float64), shapes, precise & fused, dense)
+
+
+def _by_shapes(c: Comparison, kind: GemmKind, chosen: Bool, shapes: GemmShapes, cost: GroupedCost) -> Answer:
+    """Each op by its own shape: as many experts and rows as its rank gets in the target."""
+    measured = np.maximum(c.graph.duration_ns[chosen].astype(np.float64), 1.0)
+    experts, flops, rows = shapes.experts[chosen], shapes.flops[chosen], shapes.rows[chosen]
+    load, held = c.new.load / c.old.load * c.rows_load[chosen], c.new.local_experts / c.old.local_experts
+    before = cost.time_ns(experts, flops, rows / experts)
+    after = cost.time_ns(experts * held, flops * load, rows * load / (experts * held))
+    own = np.maximum(measured - before, 0.0) if kind.weight_gradient else np.zeros(len(measured))
+    value = (after + own * held) / (before + own)
+    least, most = np.minimum(load, held), np.maximum(load, held)
+    low, high = (
+        value + _SHAPE_DOUBT * (bound - value) for bound in (np.minimum(least, value), np.maximum(most, value))
+    )
+    formula = (
+        f"measured x (a E + u F)(new) / (old), as the step's GEMMs show: a = {cost.expert_ns / NS_PER_US:.1f} us an "
+        "expert, u = time per FLOP at its rows" + (", and its weights' traffic with E" if kind.weight_gradient else "")
+    )
+    return Answer(value, low, high, formula, Grade.FITTED)
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A ratio with its formula and grade; ``kernels`` is how many kernels there are per kernel before."""
+    """Factors on the ops, their bracket, formula and grade; ``kernels`` is how many there are per kernel before."""
 
-    ratio: Ratio
+    value: Float64
+    low: Float64
+    high: Float64
     formula: str
     grade: Grade
     kernels: float = 1.0
@@ -72,50 +106,38 @@ def accumulation_share(c: Comparison, weight_gradients: Bool, fused: Bool) -> fl
     return 1.0 - fast / slow
 
 
-def dense_share(c: Comparison, kind: GemmKind, chosen: Bool, fused: Bool, shapes: GemmShapes) -> float | None:
-    """Share of the grouped GEMMs' time that the same FLOPs take at the rate of the step's dense GEMMs.
-
-    The rate is that of the dense GEMMs whose rows are nearest to the new rows per expert, without weight gradients. The
-    rest is what each expert costs: part-filled tiles, start-up, gradient accumulation. ``None`` without shapes.
-    """
-    rows, precise = c.new.rows_per_expert, gemm_kinds(c.graph, shapes.flops > 0)
-    dense = precise.get(GemmKind(weight_gradient=False, fp8=kind.fp8), np.zeros(len(c.graph), np.bool_)) & ~fused
-    dense &= shapes.experts == 1
-    if rows is None or not dense.any() or not (shapes.flops[chosen] > 0).all():
-        return None
-    distance = np.abs(np.log(shapes.rows[dense] / rows))
-    nearest = np.flatnonzero(dense)[distance <= distance.min() + np.log(1.25)]
-    ns_per_flop = c.graph.duration_ns[nearest].sum() / shapes.flops[nearest].sum()
-    return float(min(ns_per_flop * shapes.flops[chosen].sum() / c.graph.duration_ns[chosen].sum(), 1.0))
-
-
-def _by_share(c: Comparison, share: float, evidence: str) -> Answer:
+def _by_share(c: Comparison, chosen: Bool, share: float) -> Answer:
     """``share`` of the time scales with the experts a rank holds, the rest with its rows."""
     rows, experts = c.new.load / c.old.load, c.new.local_experts / c.old.local_experts
     value = (1 - share) * rows + share * experts
     formula = (
-        f"measured x (FLOPs: {1 - share:.2f} of the time, each expert's own cost: {share:.2f}, by the {evidence}; the "
-        "latter scales with experts a rank)"
+        f"measured x (FLOPs: {1 - share:.2f} of the time, each expert's own cost: {share:.2f}, by the input gradients "
+        "of equal FLOPs; the latter scales with experts a rank)"
     )
-    return Answer(Ratio(value, min(value, rows), max(value, rows)), formula, Grade.FITTED)
+    return _even(c, chosen, Ratio(value, min(value, rows), max(value, rows)), formula, Grade.FITTED)
 
 
-def _by_model(c: Comparison, kind: GemmKind, *, separate: bool) -> Answer:
+def _by_model(c: Comparison, chosen: Bool, kind: GemmKind, *, separate: bool) -> Answer:
     device = device_of(c.profile, kind)
     formula = "measured x FLOPs(new) / FLOPs(old); weight traffic not costed without a profile"
     if device is not None:
-        formula = "measured x model(new) / model(old), rows per expert = tokens x top-k x ep / experts x load"
-    kernels = c.new.local_experts / c.old.local_experts if separate else 1.0
-    answer = ratio(c.old, c.new, kind, device, separate=separate)
-    return Answer(answer, formula, grade_of(profiled=device is not None), kernels)
+        formula = "measured x roofline(new) / roofline(old), rows per expert = tokens x top-k x ep / experts x load"
+    found = ratio(c.old, c.new, kind, device, separate=separate)
+    answer = _even(c, chosen, found, formula, grade_of(profiled=device is not None))
+    return replace(answer, kernels=c.new.local_experts / c.old.local_experts if separate else 1.0)
+
+
+def _even(c: Comparison, chosen: Bool, found: Ratio, formula: str, grade: Grade) -> Answer:
+    """One ratio for all ops, each times the load of its own rank and layer."""
+    load = c.rows_load[chosen]
+    return Answer(found.value * load, found.low * load, found.high * load, formula, grade)
 
 
 def _put_kind(draft: Draft, c: Comparison, chosen: Bool, name: str, answer: Answer) -> None:
     calls = float(chosen.sum())
     before, after = _gemm_quantities(c.old, calls), _gemm_quantities(c.new, calls * answer.kernels)
-    load, found = c.rows_load[chosen], answer.ratio
     change = Change(name, before, after, answer.formula, c.graded(answer.grade))
-    draft.put(chosen, found.value * load, (found.low * load, found.high * load), change)
+    draft.put(chosen, answer.value, (answer.low, answer.high), change)
 
 
 def _put_launches(draft: Draft, c: Comparison, separate: Bool) -> None:

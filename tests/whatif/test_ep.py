@@ -164,8 +164,9 @@ def test_gradient_accumulation_scales_with_the_experts() -> None:
     assert retimed(graph, rows, ep=8).apply(graph).duration_ns.tolist() == [200, 250]
 
 
-def test_what_grouped_gemms_take_above_dense_ones_belongs_to_the_experts() -> None:
-    """Dense: 1024 rows, 100 ns. Grouped: twice the FLOPs in 260 ns, so 60 ns are the experts' own, halved at ep 8."""
+@pytest.mark.parametrize(("ep", "expected"), [(8, 200), (2, 320)])
+def test_time_per_flop_of_grouped_gemms_is_read_off_the_dense_ones(ep: int, expected: int) -> None:
+    """Dense at 1024 rows: 100 ns. Grouped, twice its FLOPs, 512 rows an expert: 130 each; 100 at 1024, 160 at 256."""
     rows = [
         span("attn(F)", HOST, 0, 50),
         Row(EventKind.CPU_OP, "aten::mm", HOST, 0, 40, shape="[[1024,64],[64,64]]"),
@@ -174,8 +175,8 @@ def test_what_grouped_gemms_take_above_dense_ones_belongs_to_the_experts() -> No
         Row(EventKind.CPU_OP, "grouped_gemm", HOST, 100, 40, shape="[[2048,64],[4,64,64]]"),
         *launched("grouped_gemm", HOST, 110, 111, 260, 2),
     ]
-    result = retimed(graph_of(trace_of(rows)), rows, ep=8)
-    assert result.apply(graph_of(trace_of(rows))).duration_ns.tolist() == [100, 230]
+    result = retimed(graph_of(trace_of(rows)), rows, ep=ep)
+    assert result.apply(graph_of(trace_of(rows))).duration_ns.tolist() == [100, expected]
     assert result.grade[1] == Grade.FITTED
 
 
