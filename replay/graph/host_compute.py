@@ -13,11 +13,17 @@ import re
 import numpy as np
 
 from replay.core.columns import Bool, Int64
-from replay.trace import EventKind, Trace
+from replay.trace import ON_HOST, EventKind, Trace
 
 _WORKS_BY_ITSELF = re.compile(r"aten::|prims::|quantized::|mkldnn|onednn|torchvision::|xformers", re.IGNORECASE)
 _WAITS = re.compile(r"::wait_tensor$")
 _MOSTLY = 0.5  # of its time in other operators: it wraps them
+
+
+def computes_on_host(trace: Trace, rank: int) -> bool:
+    """Whether a rank has no device: all its streams, if any, are carried out by threads of the host."""
+    lanes = np.unique(trace.lane[(trace.rank == rank) & trace.is_device])
+    return all(trace.lanes[lane].device == ON_HOST for lane in lanes.tolist())
 
 
 def operators(trace: Trace, inside: Bool, calls: Int64) -> Int64:

@@ -13,10 +13,10 @@ import numpy as np
 
 from replay.core.columns import Bool, Int64
 from replay.graph.calls import CallKind
-from replay.graph.host_compute import operators
+from replay.graph.host_compute import computes_on_host, operators
 from replay.graph.launch_join import Launches
 from replay.graph.step import Step
-from replay.trace import ON_HOST, Trace
+from replay.trace import Trace
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ def _select_rank(trace: Trace, launches: Launches, step: Step, rank: int) -> Ran
     early = np.flatnonzero(
         here & (launches.call_kind != CallKind.NONE) & (trace.start_ns >= oldest) & (trace.start_ns < begin)
     )
-    on_host = all(trace.lanes[lane].device == ON_HOST for lane in np.unique(trace.lane[device]).tolist())
+    on_host = computes_on_host(trace, rank)
     host_compute = operators(trace, in_window, calls) if on_host else np.zeros(0, np.int64)
     return RankStep(
         rank=rank,

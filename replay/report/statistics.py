@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from replay.core.columns import Float64, Int64
 from replay.core.units import ns_to_ms, percent
+from replay.graph.host_compute import computes_on_host, operators
 from replay.graph.types import Graph, OpKind
 from replay.program.groups import DESCRIPTIONS
 from replay.report.result import CollectiveRow, OpTotal
-from replay.trace import CollectiveKind, Group, Trace
+from replay.trace import CollectiveKind, EventKind, Group, Trace
 from replay.whatif.link import DEVICES_PER_NODE
 
 TOP_OPS = 15
@@ -20,9 +22,9 @@ UNKNOWN_GROUP = "not known"
 
 
 def top_ops(trace: Trace, limit: int = TOP_OPS) -> tuple[OpTotal, ...]:
-    """Device ops of all steps and ranks by summed time, largest first."""
-    device = trace.is_device
-    names, duration = trace.name[device], trace.dur_ns[device]
+    """Device ops of all steps and ranks by summed time, largest first; operators count on ranks without a device."""
+    work = np.concatenate([np.flatnonzero(trace.is_device), *map(partial(_host_work, trace), trace.ranks)])
+    names, duration = trace.name[work], trace.dur_ns[work]
     total = np.bincount(names, weights=duration, minlength=len(trace.names))
     calls = np.bincount(names, minlength=len(trace.names))
     order = [int(code) for code in np.argsort(-total, kind="stable")[:limit] if calls[code]]
@@ -31,6 +33,14 @@ def top_ops(trace: Trace, limit: int = TOP_OPS) -> tuple[OpTotal, ...]:
         OpTotal(trace.names[code], int(calls[code]), ns_to_ms(total[code]), percent(total[code], whole))
         for code in order
     )
+
+
+def _host_work(trace: Trace, rank: int) -> Int64:
+    """Compute operators of a rank without a device."""
+    if not computes_on_host(trace, rank):
+        return np.zeros(0, np.int64)
+    own = trace.rank == rank
+    return operators(trace, own, np.flatnonzero(own & (trace.kind == EventKind.RUNTIME)))
 
 
 def launch_coverage_pct(trace: Trace) -> float | None:
