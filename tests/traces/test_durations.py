@@ -62,6 +62,16 @@ def test_messages_have_latency_and_bandwidth_steps(small: Durations) -> None:
     assert small.all_to_all(500, 4) == 3 * 510_000
 
 
+def test_a_slow_link_stretches_bytes_not_latency(small: Durations) -> None:
+    """500 bytes at 1 MB/s: 500 us become 1000 us, the 10 us of latency stay."""
+    assert small.point_to_point(500, slowness=2.0) == 1_010_000
+
+
+def test_ring_all_gather_takes_half_an_all_reduce(small: Durations) -> None:
+    """4 ranks: 3/4 of 1000 bytes at 1 MB/s, and 3 steps of 10 us."""
+    assert small.all_gather(1000, 4) == 780_000
+
+
 def test_ring_all_reduce(small: Durations) -> None:
     """4 ranks: 2 x 3/4 of 1000 bytes at 1 MB/s, and 6 steps of 10 us."""
     assert small.all_reduce(1000, 4) == 1_560_000

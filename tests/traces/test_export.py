@@ -40,7 +40,7 @@ RAW = {
     ],
 }
 CALLS = {
-    1: Call(-1, "emu::gemm", {"dims": ((8, 4), (4, 2))}),
+    1: Call(-1, "aten::mm", {"dims": ((8, 4), (4, 2)), "sequence": 41, "forward_thread": 1}),
     2: Call(7, "gemm"),
     3: Call(7),
     4: Call(21, record=3, record_stream=7),
@@ -89,10 +89,11 @@ def test_event_waits_name_the_record_they_wait_for(written: dict[str, Any]) -> N
     assert (wait["stream"], wait["wait_on_stream"], wait["wait_on_cuda_event_record_corr_id"]) == (21, 7, 3)
 
 
-def test_operators_carry_their_shapes(written: dict[str, Any]) -> None:
-    """A cpu_op around the launch."""
+def test_operators_carry_shapes_and_their_place_in_autograd(written: dict[str, Any]) -> None:
+    """A cpu_op around the launch, with Kineto's keys."""
     (op,) = rows(written, "cpu_op")
-    assert (op["name"], op["args"]["Input Dims"]) == ("emu::gemm", [[8, 4], [4, 2]])
+    assert (op["args"]["Sequence number"], op["args"]["Fwd thread id"]) == (41, 1)
+    assert (op["name"], op["args"]["Input Dims"]) == ("aten::mm", [[8, 4], [4, 2]])
 
 
 def test_only_the_steps_own_ranges_are_kept(written: dict[str, Any]) -> None:

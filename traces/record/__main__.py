@@ -1,4 +1,4 @@
-"""Command line: ``python -m traces.record sample`` and ``python -m traces.record run``."""
+"""Command line: ``python -m traces.record sample|run|matrix|pack|cpu``."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from traces.record.job import Job, Model
+from traces.record import cpu_command, run_command
+from traces.record.job import Job
 from traces.record.launcher import record
+from traces.record.matrix import record_matrix
+from traces.record.pack import pack
 from traces.record.worker import Plan
 
 SHIPPED = Path(__file__).parents[1]
@@ -25,10 +28,15 @@ def main(arguments: Sequence[str]) -> None:
         out = options.out or SHIPPED
         record(Plan(SOURCE, out / SOURCE.name, command=command))
         record(Plan(TARGET, out / TARGET.name, command=command, traces=False))
-        return
-    model = Model(layers=options.layers, experts=options.experts, topk=options.topk)
-    job = Job(options.out.name, options.pp, options.vpp, options.dp, options.ep, mbs=1, gbs=options.gbs, model=model)
-    record(Plan(job, options.out, options.steps, options.profiled_steps, scale=options.scale, command=command))
+    elif options.command == "matrix":
+        record_matrix(options.out, options.only, resume=options.resume)
+    elif options.command == "pack":
+        pack(options.folders, options.out)
+    elif options.command == "cpu":
+        cpu_command.run(options, command)
+    else:
+        job = run_command.job_of(options)
+        record(Plan(job, options.out, options.steps, options.profiled_steps, scale=options.scale, command=command))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -36,16 +44,15 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True)
     sample = commands.add_parser("sample", help="record the shipped pair of jobs again")
     sample.add_argument("--out", type=Path, help="folder that gets the two recordings (default: traces/)")
-    run = commands.add_parser("run", help="record one job")
-    run.add_argument("--out", type=Path, required=True, help="folder for rank*.json.gz and run.json")
-    job, model = Job(""), Model()
-    for name, default in (
-        ("pp", job.pp), ("vpp", job.vpp), ("dp", job.dp), ("ep", job.ep), ("gbs", job.gbs),
-        ("layers", model.layers), ("experts", model.experts), ("topk", model.topk),
-        ("steps", 12), ("profiled-steps", 7),
-    ):  # fmt: skip
-        run.add_argument(f"--{name}", type=int, default=default, help="default %(default)s")
-    run.add_argument("--scale", type=float, default=1.0, help="stretch all device durations by this factor")
+    run_command.add_options(commands.add_parser("run", help="record one job on emulated devices"))
+    matrix = commands.add_parser("matrix", help="record all runs that predictions are checked with")
+    matrix.add_argument("--out", type=Path, required=True, help="folder that gets a folder a run")
+    matrix.add_argument("--only", nargs="+", default=(), metavar="NAME", help="these runs only")
+    matrix.add_argument("--resume", action="store_true", help="leave out runs that are there already")
+    packing = commands.add_parser("pack", help="put recorded runs into matrix.tar.xz and their pairs into matrix.toml")
+    packing.add_argument("folders", nargs="+", type=Path, help="folders that hold a folder a run")
+    packing.add_argument("--out", type=Path, default=SHIPPED, help="folder for both files (default: traces/)")
+    cpu_command.add_options(commands.add_parser("cpu", help="record jobs with real compute on this machine"))
     return parser
 
 

@@ -17,7 +17,7 @@ import torch.distributed as dist
 from traces.record import groups
 from traces.record.calls import Meeting
 from traces.record.job import Job
-from traces.record.model import Collective
+from traces.record.ops import Collective
 from traces.record.schedules import Direction
 
 _CPU = torch.device("cpu")
@@ -48,12 +48,12 @@ class Communicator:
     name: str
     channel: Channel
 
-    def args(self, collective: str, elements: int, dtype: str) -> dict[str, Any]:
-        """NCCL's keys for a call of this group."""
+    def args(self, collective: str, elements: tuple[int, int], dtype: str) -> dict[str, Any]:
+        """NCCL's keys for a call of this group; ``elements`` in and out."""
         return {
             "Collective name": collective,
-            "In msg nelems": elements,
-            "Out msg nelems": elements,
+            "In msg nelems": elements[0],
+            "Out msg nelems": elements[1],
             "Group size": len(self.ranks),
             "dtype": dtype,
             "Process Group Name": self.name,
@@ -99,10 +99,9 @@ class Communicators:
 
     def _meet_group(self, op: Collective) -> Meeting:
         group = self._mine[op.group]
-        args = group.args(op.collective, op.elements, op.dtype)
-        if op.collective == "all_to_allv":
-            split = str([op.elements // len(group.ranks)] * len(group.ranks))
-            args |= {"In split size": split, "Out split size": split}
+        args = group.args(op.collective, (op.elements_in, op.elements_out), op.dtype)
+        if op.sent:
+            args |= {"In split size": str(list(op.sent)), "Out split size": str(list(op.received))}
         return Meeting(partial(_meet, group), args)
 
     def _meet_stage(self, direction: Direction, stage: int, elements: int) -> Meeting:
@@ -113,7 +112,9 @@ class Communicators:
         tag = _FIRST_TRANSFER_TAG + 2 * (source * self._job.world_size + destination)
         tags = (tag, tag + 1) if direction == "send" else (tag + 1, tag)
         key = "Dst Rank" if direction == "send" else "Src Rank"
-        return Meeting(partial(_swap, group, stage, tags), {**group.args(direction, elements, "BFloat16"), key: peer})
+        return Meeting(
+            partial(_swap, group, stage, tags), {**group.args(direction, (elements, elements), "BFloat16"), key: peer}
+        )
 
 
 def _meet(group: Communicator, arrival_ns: int) -> int:

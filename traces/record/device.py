@@ -16,17 +16,19 @@ from __future__ import annotations
 import itertools
 import threading
 import time
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import Protocol, cast
 
 from torch._C._profiler import _RecordFunctionFast
 
+from traces.record import realtime
 from traces.record.calls import NO_ARGS, Call, Meeting
 
 COMPUTE = "compute"
 _FIRST_STREAM = {COMPUTE: 7}
+_COMMUNICATION_OPERATOR = "record_param_comms"  # torch.distributed's own, around every launch of a collective
 _OTHER_STREAMS = 20  # streams of communicators are numbered from here, by first use
 
 
@@ -111,6 +113,7 @@ class Stream:
         self._thread.join()
 
     def _execute(self) -> None:
+        realtime.enter(realtime.Level.STREAM)
         clock_ns = 0
         while (item := self._items.get()) is not None:
             clock_ns = item.run(clock_ns)
@@ -119,28 +122,36 @@ class Stream:
 class Device:
     """Host side of the emulated device: the calls a training framework makes."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, ranges: bool = True) -> None:
         self.calls: dict[int, Call] = {}
+        self._ranges = ranges
         self._streams: dict[str, Stream] = {}
         self._correlations = itertools.count(1)
 
-    def range(self, label: str) -> AbstractContextManager[None]:
-        """A named range on the host thread."""
-        return cast("AbstractContextManager[None]", _RecordFunctionFast(f"@{label}"))
+    def range(self, label: str, *, always: bool = False) -> AbstractContextManager[None]:
+        """A named range on the host thread, where ranges are wanted or it is ``always`` written."""
+        return _range(f"@{label}") if self._ranges or always else nullcontext()
+
+    def operator(
+        self, name: str, dims: tuple[tuple[int, ...], ...] = (), sequence: int = -1, forward_thread: int = 0
+    ) -> AbstractContextManager[None]:
+        """A framework operator on the host thread, with its inputs' sizes and autograd's number of it."""
+        identity = next(self._correlations)
+        args = {"dims": dims, "sequence": sequence, "forward_thread": forward_thread}
+        self.calls[identity] = Call(-1, name, args)
+        return _range(f"~op {identity}")
 
     def compute(self, name: str, duration_ns: int, op: str = "", dims: tuple[tuple[int, ...], ...] = ()) -> None:
         """Queue a compute kernel, inside a framework operator with input shapes where ``op`` names one."""
-        if not op:
-            self._launch(COMPUTE, name, duration_ns)
-            return
-        identity = next(self._correlations)
-        self.calls[identity] = Call(-1, op, {"dims": dims})
-        with _RecordFunctionFast(f"~op {identity}"):
+        with self.operator(op, dims) if op else nullcontext():
             self._launch(COMPUTE, name, duration_ns)
 
     def communicate(self, stream: str, name: str, duration_ns: int, meeting: Meeting, sequence: int) -> None:
         """Queue a collective: it lasts until all members are there, then its duration."""
-        self._launch(stream, name, duration_ns, meeting, sequence)
+        identity = next(self._correlations)
+        self.calls[identity] = Call(-1, _COMMUNICATION_OPERATOR, meeting.args, sequence)
+        with _range(f"~comm {identity}"):
+            self._launch(stream, name, duration_ns, meeting, sequence)
 
     def record(self, stream: str) -> Event:
         """Record an event behind what the stream holds so far."""
@@ -187,6 +198,10 @@ class Device:
             number = _FIRST_STREAM.get(name, _OTHER_STREAMS + len(self._streams))
             self._streams[name] = Stream(number)
         return self._streams[name]
+
+
+def _range(name: str) -> AbstractContextManager[None]:
+    return cast("AbstractContextManager[None]", _RecordFunctionFast(name))
 
 
 def _sleep_until(end_ns: int) -> None:

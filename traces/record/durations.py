@@ -62,23 +62,31 @@ class Durations:
         table = self._table["memory"]
         return self._ns(nbytes / table["bytes_per_s"] * _S + table["launch_us"] * _US)
 
-    def all_to_all(self, nbytes_per_peer: int, size: int) -> int:
+    def all_to_all(self, nbytes_per_peer: int, size: int, slowness: float = 1.0) -> int:
         """``size - 1`` messages one after the other, each with its latency and a bandwidth by its bytes."""
-        return self._ns((size - 1) * self._message(nbytes_per_peer))
+        return self._ns((size - 1) * self._message(nbytes_per_peer, slowness))
 
-    def point_to_point(self, nbytes: int) -> int:
+    def point_to_point(self, nbytes: int, slowness: float = 1.0) -> int:
         """One message."""
-        return self._ns(self._message(nbytes))
+        return self._ns(self._message(nbytes, slowness))
 
-    def all_reduce(self, nbytes: int, size: int) -> int:
+    def all_reduce(self, nbytes: int, size: int, slowness: float = 1.0) -> int:
         """Ring: ``2(n-1)`` steps, each moves 1/n of the buffer."""
-        table = self._table["ring"]
-        moved = 2.0 * (size - 1) / size * nbytes
-        return self._ns(moved / step(table["bytes_per_s"], nbytes) * _S + 2 * (size - 1) * table["latency_us"] * _US)
+        return self._ns(2 * self._half_ring(nbytes, size, slowness))
 
-    def _message(self, nbytes: int) -> float:
+    def all_gather(self, nbytes: int, size: int, slowness: float = 1.0) -> int:
+        """Ring: ``n-1`` steps, each moves 1/n of the whole buffer; a reduce-scatter takes as long."""
+        return self._ns(self._half_ring(nbytes, size, slowness))
+
+    def _half_ring(self, nbytes: int, size: int, slowness: float) -> float:
+        table = self._table["ring"]
+        moved = (size - 1) / size * nbytes * slowness
+        return float(moved / step(table["bytes_per_s"], nbytes) * _S + (size - 1) * table["latency_us"] * _US)
+
+    def _message(self, nbytes: int, slowness: float) -> float:
+        """Latency, and bytes over a bandwidth by their number; ``slowness`` stretches the second part."""
         table = self._table["message"]
-        return float(nbytes / step(table["bytes_per_s"], nbytes) * _S + table["latency_us"] * _US)
+        return float(slowness * nbytes / step(table["bytes_per_s"], nbytes) * _S + table["latency_us"] * _US)
 
     def _ns(self, value: float) -> int:
         return round(value * self.scale)

@@ -37,7 +37,9 @@ def summary(values: Sequence[float]) -> dict[str, Any]:
     }
 
 
-def manifest(job: Job, plain: StepTimes, profiled: StepTimes, *, command: str, torch: str) -> dict[str, Any]:
+def manifest(
+    job: Job, options: dict[str, Any], plain: StepTimes, profiled: StepTimes, *, command: str, torch: str
+) -> dict[str, Any]:
     """Contents of ``run.json``. ``trace_step_ms`` is the profiled step that the traces hold."""
     with_profiler = spans_ms(profiled)
     return {
@@ -46,6 +48,7 @@ def manifest(job: Job, plain: StepTimes, profiled: StepTimes, *, command: str, t
         "device": "emulated",
         "layout": job.layout(),
         "model": job.model_json(),
+        "options": options,
         "profiled_step_ms": summary(with_profiler),
         "unprofiled_step_ms": summary(spans_ms(plain)),
         "trace_step_ms": round(with_profiler[median_index(with_profiler)], 3),

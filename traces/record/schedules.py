@@ -1,9 +1,8 @@
-"""What one pipeline stage does, in order: Megatron's 1F1B and interleaved 1F1B, with their point-to-point exchanges.
+"""What one pipeline stage does, in order: GPipe, Megatron's 1F1B and interleaved 1F1B, with their exchanges.
 
 Written from ``megatron/core/pipeline_parallel/schedules.py`` (``forward_backward_pipelining_without_interleaving`` and
-``..._with_interleaving``). Megatron allows interleaving over two stages only with overlapped exchanges, so the
-interleaved schedule here is always the overlapped one; 1F1B waits on the host after each exchange, as Megatron's
-batched exchange does.
+``..._with_interleaving``). Interleaving comes with overlapped exchanges or, over more than two stages, with blocking
+ones; 1F1B waits on the host after each exchange, as Megatron's batched exchange does. GPipe is its all-warm-up case.
 """
 
 from __future__ import annotations
@@ -55,25 +54,32 @@ class Exchange:
 Action = Pass | Exchange
 
 
-def schedule(stages: int, stage: int, microbatches: int, chunks: int) -> tuple[Action, ...]:
-    """Actions of ``stage``: 1F1B for one chunk a stage, else interleaved in groups of ``stages`` micro-batches."""
+def schedule(
+    stages: int, stage: int, microbatches: int, chunks: int, *, gpipe: bool = False, overlap: bool = True
+) -> tuple[Action, ...]:
+    """Actions of ``stage``: 1F1B or GPipe for one chunk a stage, else interleaved in groups of ``stages``.
+
+    ``overlap`` says whether interleaved exchanges go on beside the passes.
+    """
     if chunks == 1:
-        actions = _OneForwardOneBackward(stages, stage, microbatches).actions()
+        actions = _OneChunk(stages, stage, microbatches, microbatches if gpipe else stages - stage - 1).actions()
     else:
         if microbatches % stages:
             raise ValueError(f"interleaving needs micro-batches ({microbatches}) divisible by stages ({stages})")
-        actions = _Interleaved(stages, stage, microbatches, chunks).actions()
+        interleaved = _Interleaved(stages, stage, microbatches, chunks)
+        actions = interleaved.actions() if overlap else interleaved.blocking_actions()
     return tuple(a for a in actions if isinstance(a, Pass) or a.transfers)
 
 
 @dataclass(frozen=True, slots=True)
-class _OneForwardOneBackward:
+class _OneChunk:
     stages: int
     stage: int
     microbatches: int
+    most_warmup: int
 
     def actions(self) -> list[Action]:
-        warmup = min(self.stages - self.stage - 1, self.microbatches)
+        warmup = min(self.most_warmup, self.microbatches)
         steady = self.microbatches - warmup
         actions: list[Action] = []
         for i in range(warmup):
@@ -127,9 +133,31 @@ class _Interleaved:
     def total(self) -> int:
         return self.microbatches * self.chunks
 
-    def actions(self) -> list[Action]:
+    @property
+    def warmup(self) -> int:
         ahead = 2 * (self.stages - self.stage - 1) + (self.chunks - 1) * self.stages
-        warmup = min(ahead, self.total)
+        return min(ahead, self.total)
+
+    def blocking_actions(self) -> list[Action]:
+        """One exchange after each pass, or after each pair of passes, and the host waits for it."""
+        warmup, steady = self.warmup, self.total - self.warmup
+        actions: list[Action] = [Exchange(self._recv_forward(0), Wait.HOST)]
+        for k in range(warmup):
+            messages = self._send("forward", k) + self._recv_forward(k + 1)
+            first_gradient = self._recv_backward(0) if k == warmup - 1 else ()
+            actions += [self._forward(k), Exchange(messages + first_gradient, Wait.HOST)]
+        for k in range(steady):
+            forward, last = k + warmup, k == steady - 1
+            out = self._send("forward", forward) + self._send("backward", k)
+            back = self._recv_forward_ahead(forward, last) + self._recv_backward_ahead(k)
+            actions += [self._forward(forward), self._backward(k), Exchange(out + back, Wait.HOST)]
+        for k in range(steady, self.total):
+            messages = self._send("backward", k) + self._recv_backward(k + 1)
+            actions += [self._backward(k), Exchange(messages, Wait.HOST)]
+        return actions
+
+    def actions(self) -> list[Action]:
+        warmup = self.warmup
         steady = self.total - warmup
         actions: list[Action] = [Exchange(self._recv_forward(0), Wait.STREAM)]
         for k in range(warmup):

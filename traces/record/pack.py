@@ -1,0 +1,106 @@
+"""Recorded runs as two files: ``matrix.tar.xz``, a folder a run, and ``matrix.toml``, what was measured, as cases."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import lzma
+import re
+import tarfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from traces.record.matrix_runs import RUNS, SKEW
+from traces.record.pairs import Manifest, pairs, split_of
+
+ARCHIVE, CASES = "matrix.tar.xz", "matrix.toml"
+RUN_FILE = "run.json"
+_FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": 9, "dict_size": 64 << 20, "lc": 4, "pb": 0}]  # text, not words
+
+_HEADER = """\
+# Recorded runs, and every ordered pair of them that a what-if leads from one to the other of.
+# Written by: python -m traces.record pack. Check predictions with: replay validate traces/matrix.toml
+# Times are milliseconds: medians of the steps, spread = (largest - smallest) / median of the profiled ones.
+"""
+
+
+def pack(folders: Sequence[Path], out: Path) -> None:
+    """Read the runs under ``folders`` and write both files into ``out``."""
+    found = sorted(path.parent for folder in folders for path in folder.glob(f"*/{RUN_FILE}"))
+    runs = {folder: json.loads((folder / RUN_FILE).read_text()) for folder in found}
+    write_archive(out / ARCHIVE, found)
+    (out / CASES).write_text(cases([*runs.values()]))
+
+
+def write_archive(target: Path, folders: Sequence[Path]) -> None:
+    """Traces unpacked, so that likeness between ranks is seen; the same bytes for the same recordings."""
+    with lzma.open(target, "wb", filters=_FILTERS) as packed, tarfile.open(fileobj=packed, mode="w|") as archive:
+        for folder in folders:
+            for path in [folder / RUN_FILE, *sorted(folder.glob("rank*.json.gz"), key=_rank)]:
+                content = path.read_bytes()
+                if path.suffix == ".gz":
+                    content = gzip.decompress(content)
+                member = tarfile.TarInfo(f"{folder.name}/{path.name.removesuffix('.gz')}")
+                member.size = len(content)
+                archive.addfile(member, io.BytesIO(content))
+
+
+def cases(runs: Sequence[Manifest]) -> str:
+    """A ``[[run]]`` table for each run and a ``[[case]]`` table for each pair and each counterfactual run."""
+    by_name = {run["name"]: run for run in runs}
+    disturbed = {name: run for name, run in by_name.items() if run["options"].get("disturbance")}
+    plain = [run for name, run in by_name.items() if name not in disturbed]
+    tables = [_table("run", _described(run)) for run in runs]
+    for pair in pairs(plain):
+        options = {key: _load(value) if key == "experts" else value for key, value in pair.options.items()}
+        question = {"target": options, "kind": pair.kind}
+        tables.append(_table("case", _case(by_name[pair.source], by_name[pair.target], question)))
+    for run in RUNS:
+        if run.name in disturbed and run.base in by_name:
+            question = {"edit": run.edit, "kind": "disturbance"}
+            tables.append(_table("case", _case(by_name[run.base], by_name[run.name], question)))
+    return "\n".join([_HEADER, *tables])
+
+
+def _case(source: Manifest, target: Manifest, question: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "name": f"{source['name']} -> {target['name']}",
+        "source": f"{ARCHIVE}/{source['name']}",
+        **question,
+        "measured_step_ms": target["profiled_step_ms"]["median"],
+        "unprofiled_step_ms": target["unprofiled_step_ms"]["median"],
+        "spread_pct": target["profiled_step_ms"]["spread_pct"],
+        "device": target["device"],
+        "split": split_of(source["name"], target["name"]),
+    }
+
+
+def _described(run: Manifest) -> dict[str, Any]:
+    steps = ("profiled_step_ms", "unprofiled_step_ms")
+    times = {key: run[key]["median"] for key in steps} | {
+        key.replace("step_ms", "spread_pct"): run[key]["spread_pct"] for key in steps
+    }
+    kept = ("name", "device", "layout", "model", "options")
+    return {**{key: run[key] for key in kept}, **times, "command": run["command"]}
+
+
+def _load(name: str) -> str:
+    """A file of counts lies beside the cases."""
+    return SKEW.name if name == SKEW.name else name
+
+
+def _table(name: str, content: Mapping[str, Any]) -> str:
+    return "\n".join([f"[[{name}]]", *(f"{key} = {_value(value)}" for key, value in content.items()), ""])
+
+
+def _value(value: object) -> str:
+    """As TOML: JSON's spelling, but for tables."""
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{key} = {_value(item)}" for key, item in value.items()) + "}"
+    return json.dumps(value)
+
+
+def _rank(path: Path) -> int:
+    return int(re.sub(r"\D", "", path.name))
