@@ -145,7 +145,7 @@ def edits(command: Command) -> Command:
             type=pattern_factor,
             multiple=True,
             metavar="PATTERN=FACTOR",
-            help="Multiply the duration of ops whose name matches. Repeatable.",
+            help="Multiply the duration of ops whose name matches; PATTERN@3: of rank 3. Repeatable.",
         ),
         click.option(
             "--link",
@@ -153,6 +153,13 @@ def edits(command: Command) -> Command:
             multiple=True,
             metavar="TIER=FACTOR",
             help="Multiply the bandwidth of a tier: all, intra, inter, tp, cp, ep, dp, pp, other. Repeatable.",
+        ),
+        click.option(
+            "--stall",
+            type=pattern_factor,
+            multiple=True,
+            metavar="RANK=MS",
+            help="Hold the host of a rank (or of all) for so long as the step begins. Repeatable.",
         ),
         click.option(
             "--stragglers",

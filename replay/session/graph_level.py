@@ -13,15 +13,17 @@ from replay.session.brackets import lateness_part
 from replay.session.prediction import Prediction
 from replay.session.question import Question
 from replay.simulate.engine import simulate
-from replay.whatif import link, scale
+from replay.whatif import link, scale, stall
 
 
 def edit(graph: Graph, question: Question) -> Graph:
-    """``graph`` with every ``--scale`` and ``--link`` applied in the order given."""
+    """``graph`` with every ``--scale``, ``--link`` and ``--stall`` applied in the order given."""
     for pattern, factor in question.scale:
         graph = scale.apply(graph, pattern, factor)
     for tier, factor in question.link:
         graph = link.apply(graph, tier, factor)
+    for rank, stall_ms in question.stall:
+        graph = stall.apply(graph, rank, stall_ms)
     return graph
 
 

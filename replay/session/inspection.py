@@ -22,7 +22,7 @@ from replay.session.report import measured_part
 from replay.session.source import Source, find_source
 from replay.session.types import Progress, no_progress
 from replay.trace import Trace
-from replay.whatif import link, scale
+from replay.whatif import link, scale, stall
 
 NAMED_TARGETS = 12
 
@@ -72,7 +72,7 @@ def _without_replay(trace: Trace, source: Source, reason: str) -> Inspection:
 def _graph_topics(baseline: Baseline) -> tuple[Topic, ...]:
     """Graph-level what-ifs and what they can be pointed at."""
     topics = []
-    for member, unit in ((scale, "op classes"), (link, "tiers")):
+    for member, unit in ((scale, "op classes"), (link, "tiers"), (stall, "ranks with a host")):
         targets = member.targets(baseline.graph)
         shown = ", ".join((*targets[:NAMED_TARGETS], *(["..."] if len(targets) > NAMED_TARGETS else [])))
         topics.append(Topic(member.OPTION, bool(targets), f"{unit}: {shown}" if targets else f"the step has no {unit}"))

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from importlib.resources import files
 
@@ -22,7 +22,7 @@ from replay.session.question import Question
 FILE = "interval_calibration.toml"
 BRACKETS = ("retiming",)  # parts whose width is a rule of grades; the others vary in the input itself
 SIZES = ("tp", "pp", "vpp", "cp", "ep", "etp", "mbs", "gbs", "seq", "dispatcher", "world_size")
-EDITS = ("experts", "scale", "link")
+EDITS = tuple(question.name for question in fields(Question) if question.name != "layout")
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,12 +19,13 @@ class Question:
     experts: str | None = None  # balanced | trace | zipf:A | FILE
     scale: tuple[tuple[str, float], ...] = ()  # (op name pattern, factor)
     link: tuple[tuple[str, float], ...] = ()  # (link tier, factor)
+    stall: tuple[tuple[str, float], ...] = ()  # (rank, ms)
     stragglers: str | None = None  # ideal
 
     @property
     def is_empty(self) -> bool:
         """Nothing asked: replay the baseline."""
-        return not (self.layout or self.experts or self.scale or self.link or self.stragglers)
+        return not (self.layout or self.experts or self.scale or self.link or self.stall or self.stragglers)
 
     @property
     def changes_program(self) -> bool:
@@ -37,6 +38,7 @@ class Question:
         experts = [f"--experts {self.experts}"] if self.experts else []
         scales = [f"--scale {pattern}={factor:g}" for pattern, factor in self.scale]
         links = [f"--link {tier}={factor:g}" for tier, factor in self.link]
+        links += [f"--stall {rank}={stall_ms:g}" for rank, stall_ms in self.stall]
         stragglers = [f"--stragglers {self.stragglers}"] if self.stragglers else []
         return tuple(sizes + experts + scales + links + stragglers)
 

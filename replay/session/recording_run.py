@@ -61,6 +61,8 @@ def inspect(recording: PipelineRecording, facts: Facts) -> Inspection:
 def _check(question: Question) -> None:
     if question.experts:
         raise RefusedError("--experts: a pipeline recording has no expert work to tell apart; give a trace")
+    if question.stall:
+        raise RefusedError("--stall: a pipeline recording has no host; lengthen passes with --scale")
     if (question.scale or question.link) and (question.layout or question.stragglers):
         raise RefusedError("--scale and --link on a pipeline recording are questions of their own; ask one at a time")
 

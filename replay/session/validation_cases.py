@@ -14,6 +14,7 @@ from typing import Any
 from parsers.source import exists
 from replay.core.errors import LayoutError, TraceError, UnknownName
 from replay.report.words import listed
+from replay.session.interval_calibration import EDITS
 from replay.session.question import Facts, Question
 from replay.session.words import KEYS, asked, check_known, from_words, number, sizes_from
 
@@ -27,7 +28,6 @@ SURE = 0.8  # likeness from which a column is taken for a misspelt key
 ALIASES = {  # columns of published tables of measured configurations: key, factor to its unit
     "case_id": ("name", None),
     "case": ("name", None),
-    "hardware": ("device", None),
     "num_devices": ("world_size", None),
     "num_microbatches": ("microbatches", None),
     "global_batch": ("gbs", None),
@@ -190,8 +190,7 @@ def _share(value: Any) -> float:
 
 def kind_of(question: Question) -> str:
     """What a question changes, as words joined by ``+``; sizes that follow from others are named where given."""
-    edits = {name: getattr(question, name) for name in ("experts", "scale", "link", "stragglers")}
-    return "+".join([*question.layout, *(name for name, value in edits.items() if value)]) or "nothing"
+    return "+".join([*question.layout, *(name for name in EDITS if getattr(question, name))]) or "nothing"
 
 
 def _told_apart(rows: Sequence[tuple[str, Case]]) -> tuple[Case, ...]:

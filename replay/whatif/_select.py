@@ -27,6 +27,7 @@ _KERNELS: dict[str, re.Pattern[str]] = {
     "@attention": re.compile(r"flash|fmha|attention|attn|\bmla\b", re.IGNORECASE),
     "@gemm": re.compile(r"gemm|cutlass|nvjet|xmma|cijk|matmul", re.IGNORECASE),
 }
+_OF_RANK = re.compile(r"(?P<pattern>.+)@(?P<rank>\d+)")
 _OTHER = "@other"  # device kernels of no class above
 CLASSES = (*_KINDS, *_KERNELS, _OTHER)
 
@@ -35,8 +36,11 @@ def choose(graph: Graph, pattern: str) -> Bool:
     """Ops that ``pattern`` names; :class:`RefusedError` with near words when there is none.
 
     ``@class`` is one of :data:`CLASSES`. Anything else is compared with op names, whatever their case: a whole name,
-    a shell pattern (``*gemm*``, ``?``, ``[ab]``), or, without wildcard, a part of the name.
+    a shell pattern (``*gemm*``, ``?``, ``[ab]``), or, without wildcard, a part of the name. ``@3`` behind it leaves
+    those of rank 3.
     """
+    if (of_rank := _OF_RANK.fullmatch(pattern)) and pattern.casefold() not in map(str.casefold, graph.names):
+        return _on_rank(graph, of_rank["pattern"], int(of_rank["rank"]))
     if pattern.startswith("@"):
         chosen = _of_class(graph, pattern)
     else:
@@ -44,6 +48,14 @@ def choose(graph: Graph, pattern: str) -> Bool:
     if not chosen.any():
         raise RefusedError(f"no op matches {pattern!r}; {_suggestion(graph, pattern)}")
     return chosen
+
+
+def _on_rank(graph: Graph, pattern: str, rank: int) -> Bool:
+    chosen = choose(graph, pattern) & (graph.rank == rank)
+    if not chosen.any():
+        ranks = ", ".join(map(str, np.unique(graph.rank).tolist()))
+        raise RefusedError(f"no op of rank {rank} matches {pattern!r}; ranks of this input: {ranks}")
+    return np.asarray(chosen)
 
 
 def classes_in(graph: Graph) -> tuple[str, ...]:
