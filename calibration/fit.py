@@ -16,7 +16,7 @@ from calibration import identify
 from calibration.covariance import Errors, correlation, covariance
 from calibration.loss import Loss
 from calibration.problem import Problem, Residual, pose
-from calibration.solve import ROUGH, Solution, solve
+from calibration.solve import ROUGH, Solution, solve, thinned
 from hwprofiles.fitted import Score
 from replay.core.columns import Float64, Int64
 from replay.core.errors import FitError
@@ -70,19 +70,23 @@ def fit(model: CostModel, samples: Samples, options: FitOptions | None = None) -
     """Fit a cost model. :class:`FitError` says which parameters the samples do not determine, and what would help."""
     options = options or FitOptions()
     problem, held = _affordable(pose(model, samples, options.residual, options.start))
-    start = dict(options.start)
-    final = options.tolerance >= ROUGH  # before: find out roughly what is determined
+    problem, rough, held = _determined(problem, held, options)
     while True:
-        solution = solve(problem, options.loss, start, options.tolerance if final else ROUGH)
+        solution = solve(problem, options.loss, rough.start, options.tolerance, rough.scale)
         jacobian = problem.jacobian(solution.point)
-        undetermined, covariances = _judge(problem, solution, jacobian, options if final else None)
-        start = problem.values(solution.point)
-        if undetermined is not None:
-            problem, held = _hold(problem, solution, undetermined, held)
-        elif final:
+        undetermined, covariances = _judge(problem, solution, jacobian, options)
+        if undetermined is None:
             return _result(problem, solution, covariances, held)
-        else:
-            final = True
+        rough = _Rough(problem.values(solution.point), solution.scale)
+        problem, held = _hold(problem, solution, undetermined, held)
+
+
+@dataclass(frozen=True, slots=True)
+class _Rough:
+    """Where a first, rough minimisation ended."""
+
+    start: Mapping[str, float]
+    scale: float | None
 
 
 def _affordable(problem: Problem) -> tuple[Problem, dict[str, str]]:
@@ -93,8 +97,21 @@ def _affordable(problem: Problem) -> tuple[Problem, dict[str, str]]:
         if name is None:
             raise FitError(f"{problem.model.name}: {reason}; {_sources(problem)}")
         spec = next(spec for spec in problem.free if spec.name == name)
-        problem, held = problem.holding(name, spec.initial), held | {name: reason}
+        problem, held = problem.holding(name, spec.initial), held | {name: "too few sizes"}
     return problem, held
+
+
+def _determined(problem: Problem, held: dict[str, str], options: FitOptions) -> tuple[Problem, _Rough, dict[str, str]]:
+    """The problem without what a rough look at (a part of) it already shows not to be determined."""
+    start = dict(options.start)
+    while True:
+        part = thinned(problem)
+        solution = solve(part, options.loss, start, max(ROUGH, options.tolerance))
+        undetermined, _ = _judge(part, solution, part.jacobian(solution.point), None)
+        start = part.values(solution.point)
+        if undetermined is None:
+            return problem, _Rough(start, solution.scale), held
+        problem, held = _hold(problem, solution, undetermined, held)
 
 
 def _judge(

@@ -1,4 +1,4 @@
-"""Minimisation with lmfit: bounded least squares, robust where asked, coarse to fine where there are many rows."""
+"""Minimisation with lmfit: bounded least squares, robust where asked, on a thinned table first where it is large."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from calibration.loss import TUNING, Loss, scale_of
 from calibration.problem import Problem, bounds
 from replay.core.columns import Float64
 
-COARSE_ROWS = 4096
-"""Rows of the first, coarse minimisation: enough to place 12 parameters, 25 times fewer than a large table."""
+THINNED_ROWS = 4096
+"""Rows that are enough to place some twelve parameters; the rest of a table only makes them more precise."""
 
 _RESCALINGS = 4
 _FIRST_SCALE = 0.1  # of log residuals: what is beyond 13 % off counts less before the real scale is known
+_LARGE_TOLERANCE = 0.01  # over the number of rows: 0.1 standard errors
 _EVALUATIONS = 100  # steps of one minimisation; a valley that takes longer is flat, and judged as such
 ROUGH = 1e-6
 """Tolerance that is enough to see what the samples cannot tell."""
@@ -32,14 +33,36 @@ class Solution:
     loss: Loss
 
 
-def solve(problem: Problem, loss: Loss, start: Mapping[str, float], tolerance: float) -> Solution:
-    """Minimise from start values to a relative tolerance; on a subset first where there are many rows."""
+def thinned(problem: Problem) -> Problem:
+    """The problem on rows spread evenly over the times, where it has many more than are needed."""
+    if len(problem) <= 2 * THINNED_ROWS:
+        return problem
+    order = np.argsort(problem.samples.time_ns, kind="stable")
+    return problem.take(np.sort(order[np.linspace(0, len(order) - 1, THINNED_ROWS).astype(np.int64)]))
+
+
+def solve(
+    problem: Problem, loss: Loss, start: Mapping[str, float], tolerance: float, scale: float | None = None
+) -> Solution:
+    """Minimise from start values (and a known scale of the residuals) to a relative tolerance of the cost.
+
+    The scale is measured, and the minimum found again, until it no longer moves. Of many rows the cost is the sum, so a
+    tolerance of 1 / n already is less than a standard error.
+    """
+    tolerance = max(tolerance, _LARGE_TOLERANCE / len(problem)) if len(problem) > 2 * THINNED_ROWS else tolerance
     point = problem.start(start)
-    if len(problem) > 2 * COARSE_ROWS:
-        order = np.argsort(problem.samples.time_ns, kind="stable")
-        chosen = np.sort(order[np.linspace(0, len(order) - 1, COARSE_ROWS).astype(np.int64)])
-        point = _settle(problem.take(chosen), loss, point, max(tolerance, ROUGH)).point
-    return _settle(problem, loss, point, tolerance)
+    scaled = loss is Loss.ROBUST or bool(np.isfinite(problem.samples.spread_ns).any())
+    rounds = _RESCALINGS if scaled and tolerance < ROUGH else 1
+    if scale is None:
+        scale = _FIRST_SCALE if problem.residual.value == "log" else scale_of(problem.residuals(point))
+    weights = weights_of(problem, scale)
+    for _ in range(rounds):
+        point = _minimise(problem, Solution(point, weights, scale, loss), tolerance)
+        before, scale = scale, scale_of(weights * problem.residuals(point))
+        weights = weights_of(problem, scale)
+        if abs(scale - before) < 0.01 * before:
+            break
+    return Solution(point, weights, scale, loss)
 
 
 def weights_of(problem: Problem, scale: float) -> Float64:
@@ -59,21 +82,6 @@ def weights_of(problem: Problem, scale: float) -> Float64:
     return np.asarray(weights)
 
 
-def _settle(problem: Problem, loss: Loss, point: Float64, tolerance: float) -> Solution:
-    """Minimise, measure the scale of the residuals, and again with that scale until it no longer moves."""
-    scale = _FIRST_SCALE if problem.residual.value == "log" else scale_of(problem.residuals(point))
-    scaled = loss is Loss.ROBUST or bool(np.isfinite(problem.samples.spread_ns).any())
-    rounds = _RESCALINGS if scaled and tolerance < ROUGH else 1
-    weights = weights_of(problem, scale)
-    for _ in range(rounds):
-        point = _minimise(problem, Solution(point, weights, scale, loss), tolerance)
-        before, scale = scale, scale_of(weights * problem.residuals(point))
-        weights = weights_of(problem, scale)
-        if abs(scale - before) < 0.01 * before:
-            break
-    return Solution(point, weights, scale, loss)
-
-
 def _minimise(problem: Problem, start: Solution, tolerance: float) -> Float64:
     """The point of the minimum under the weights and the scale of ``start``, from its point."""
     if not len(start.point):
@@ -90,7 +98,7 @@ def _minimise(problem: Problem, start: Solution, tolerance: float) -> Float64:
 
     robust = {"loss": "soft_l1", "f_scale": TUNING * start.scale}
     kind = robust if start.loss is Loss.ROBUST else {"loss": "linear"}
-    central = tolerance < 1e-8 and len(problem) < COARSE_ROWS
+    central = tolerance < 1e-8 and len(problem) < THINNED_ROWS
     with np.errstate(invalid="ignore", divide="ignore"):  # lmfit's own errors, which are not used
         result = lmfit.Minimizer(residuals, parameters).minimize(
             method="least_squares", x_scale="jac", jac="3-point" if central else "2-point", max_nfev=_EVALUATIONS,
