@@ -84,7 +84,7 @@ _HABITS = (
 _COUNTERFACTUAL = (
     _again(_BASE, "attention", "--scale flash_attention=2", Disturbance(kernel="flash_attention", kernel_factor=2.0)),
     _again(_BASE, "link", "--link ep=0.5", Disturbance(link="ep", link_factor=2.0)),
-    _again(_BASE, "stall", "--stall 60@0", Disturbance(stall_rank=0, stall_ms=60.0)),
+    _again(_BASE, "stall", "--stall 0=60", Disturbance(stall_rank=0, stall_ms=60.0)),
     _again(_BASE, "straggler", "--scale @compute@3=1.3", Disturbance(slow_rank=3, slow_factor=1.3)),
     _again(_DEEP, "link", "--link pp=0.5", Disturbance(link="pp", link_factor=2.0)),
     _again(
