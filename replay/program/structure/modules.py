@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from replay.core.columns import Bool
+from replay.core.errors import LayoutError
 from replay.program.open_ranges import FIELDS
 from replay.program.ranges import MISSING, read_range
 from replay.program.structure._calls import Calls
@@ -31,7 +32,10 @@ _CONTAINER = re.compile(
 
 
 def find(evidence: Evidence) -> Finding:
-    """Layer of every op inside the call of a layer's module."""
+    """Layer of every op inside the call of a layer's module.
+
+    Raises :class:`LayoutError` where the calls contradict the number of layers that is known.
+    """
     finding = evidence.nothing()
     trace, calls = evidence.trace, evidence.calls
     layers = _layers(_module_calls(trace, calls, evidence.engine.node < 0))
@@ -44,7 +48,18 @@ def find(evidence: Evidence) -> Finding:
     finding.states[:, LAYER] = in_model(evidence, local)
     found = Counter(module.kind for module in {module.instance: module for module in layers}.values())
     counted = ", ".join(f"{count} x {kind}" for kind, count in found.items())
+    _check(evidence, 1 + max(number.values()), counted)
     return Finding(finding.states, finding.passes, (f"layers from module calls: {counted}",))
+
+
+def _check(evidence: Evidence, found: int, counted: str) -> None:
+    """Without a pipeline every rank calls all layers of the model."""
+    stated = evidence.model.layers
+    if stated not in (None, found) and evidence.layout.pp == 1:
+        raise LayoutError(
+            f"the model has {stated} layers, but {found} are called in the trace ({counted}); correct --layers or "
+            f"--model, or say with --from how many pipeline stages there are"
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,7 +47,7 @@ FAMILIES: tuple[tuple[str, Role], ...] = (
     (r"FusedDispatch|_?moe_permute\w*|_permute\w*|deep_ep\w*dispatch\w*", Role.DISPATCH),
     (r"FusedCombine|_?moe_unpermute\w*|_unpermute\w*|deep_ep\w*combine\w*", Role.COMBINE),
     (
-        r"FusedTopkScoreFunction|FusedTopkWithScoreFunction|FusedComputeScoreForMoEAuxLoss|FusedAuxLoss|MoEAuxLossAutoScaler",
+        r"FusedTopkScoreFunction|FusedTopkWithScoreFunction|FusedComputeScoresForMoEAuxLoss|FusedAuxLoss|MoEAuxLossAutoScaler",
         Role.ROUTER,
     ),
     # Apex, Liger, FlashAttention, xFormers, FBGEMM, vLLM

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pytest
+
+from replay.core.errors import LayoutError
 from replay.layout import Layout
 from replay.model import ModelSpec
 from replay.program.label import label
@@ -37,7 +40,7 @@ def labelled(tree: Tree, *more: Row) -> Labels:
 
 def layers(tree: Tree) -> list[int]:
     """Layer of every kernel, in order of launch."""
-    return labelled(tree).layer.tolist()
+    return [int(layer) for layer in labelled(tree).layer]
 
 
 def block(number: int) -> tuple[str, Tree]:
@@ -94,3 +97,9 @@ def test_the_backward_pass_has_the_layers_of_the_forward_operators() -> None:
     assert labels.layer.tolist() == [0, 1, 1, 0]
     assert labels.phase.tolist() == [Phase.FORWARD] * 2 + [Phase.BACKWARD] * 2
     assert set(labels.role.tolist()) == {Role.ATTENTION}
+
+
+def test_a_contradiction_shows_both_numbers() -> None:
+    trace = trace_of(rows_of([("GPT2_0", [block(0), block(1)])]))
+    with pytest.raises(LayoutError, match=r"has 3 layers, but 2 are called in the trace \(2 x GPT2Block\)"):
+        label(graph_of(trace), trace, Layout(), ModelSpec(layers=3))
