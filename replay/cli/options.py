@@ -87,7 +87,19 @@ def source_facts(command: Command) -> Command:
 def hardware(command: Command) -> Command:
     """The device, where the input does not name it."""
     return click.option(
-        "--hardware", metavar="PROFILE", help="Name or .toml of the profile whose peak MFU is taken of (training logs)."
+        "--hardware",
+        "source_hardware",
+        metavar="PROFILE",
+        help="Name or .toml of the profile whose peak MFU is taken of (training logs).",
+    )(command)
+
+
+def source_hardware(command: Command) -> Command:
+    """The device that was measured, where the input does not name it."""
+    return click.option(
+        "--source-hardware",
+        metavar="PROFILE",
+        help="Name or .toml of the profile of the device measured [default: the one that lists the device's name].",
     )(command)
 
 
@@ -139,6 +151,11 @@ def layout_changes(command: Command) -> Command:
 def edits(command: Command) -> Command:
     """What-ifs that are not sizes."""
     return _stack(
+        click.option(
+            "--hardware",
+            metavar="PROFILE",
+            help="Another device: the name of a profile (`replay profiles`) or a .toml.",
+        ),
         click.option("--experts", metavar="LOAD", help="Expert load: balanced, trace, zipf:A, or a file of counts."),
         click.option(
             "--scale",

@@ -17,6 +17,7 @@ from replay.cli.progress import stages
 @options.layout_changes
 @options.edits
 @options.source_facts
+@options.source_hardware
 @options.anchor
 @options.json_output
 @options.outputs
@@ -49,12 +50,12 @@ def command(inputs: tuple[Path, ...], **given: Any) -> None:
 def _asked(given: dict[str, Any]) -> dict[str, Any]:
     """The what-if options that were given."""
     names = ("tp", "pp", "vpp", "dp", "cp", "ep", "etp", "mbs", "gbs", "seq", "world_size", "schedule", "dispatcher",
-             "experts", "scale", "link", "stall", "stragglers")  # fmt: skip
+             "experts", "scale", "link", "stall", "stragglers", "hardware")  # fmt: skip
     return {name: given[name] for name in names if given[name] not in (None, ())}
 
 
 def _known(given: dict[str, Any]) -> dict[str, Any]:
     """The facts about the source that were given."""
     names = ("source", "model", "layers", "microbatches", "step", "step_marker", "measured_step", "trace_processor",
-             "force")  # fmt: skip
+             "source_hardware", "force")  # fmt: skip
     return {name: given[name] for name in names if given[name] is not None}

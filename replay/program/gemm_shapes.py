@@ -23,11 +23,17 @@ _NESTED_OPERATORS = 8  # how deep operators with GEMM shapes lie inside one anot
 
 @dataclass(frozen=True, slots=True)
 class GemmShapes:
-    """One row per op: FLOPs, rows of the activation and number of experts' weights; 0 where not known."""
+    """One row per op: FLOPs, rows of the activation and number of experts' weights; 0 where not known.
+
+    ``columns`` and ``inner`` are n and k of (m, k) x (k, n); ``operator`` the trace event that told, -1 none.
+    """
 
     flops: Float64
     rows: Float64
     experts: Float64
+    columns: Float64
+    inner: Float64
+    operator: Int64
 
 
 def gemm_shapes(graph: Graph, trace: Trace, places: Origins, gemms: Bool) -> GemmShapes:
@@ -35,7 +41,7 @@ def gemm_shapes(graph: Graph, trace: Trace, places: Origins, gemms: Bool) -> Gem
 
     An operator that launched several of them tells none of their shapes.
     """
-    read = np.array([_read(text) for text in trace.shapes] or [(0.0, 0.0, 0.0)])
+    read = np.array([_read(text) for text in trace.shapes] or [_UNTOLD])
     operator = np.array([bool(OPERATOR.search(name)) for name in trace.names], dtype=np.bool_)
     rows = np.flatnonzero((trace.kind == EventKind.CPU_OP) & (trace.shape >= 0) & operator[trace.name])
     rows = rows[read[trace.shape[rows], 0] > 0]
@@ -46,7 +52,7 @@ def gemm_shapes(graph: Graph, trace: Trace, places: Origins, gemms: Bool) -> Gem
     found, count = np.unique(event[event >= 0], return_counts=True)
     event[np.isin(event, found[count > 1])] = MISSING
     told = np.where((event >= 0)[:, None], read[trace.shape[event]], 0.0)
-    return GemmShapes(told[:, 0], told[:, 1], told[:, 2])
+    return GemmShapes(told[:, 0], told[:, 1], told[:, 2], told[:, 3], told[:, 4], event)
 
 
 def _enclosing(trace: Trace, rows: npt.NDArray[np.intp], time_ns: Int64) -> Int64:
@@ -62,8 +68,11 @@ def _enclosing(trace: Trace, rows: npt.NDArray[np.intp], time_ns: Int64) -> Int6
     return found
 
 
-def _read(text: str) -> tuple[float, float, float]:
-    """(FLOPs, rows, experts) of a GEMM with these input dimensions; zeros where they are not those of one.
+_UNTOLD = (0.0, 0.0, 0.0, 0.0, 0.0)
+
+
+def _read(text: str) -> tuple[float, float, float, float, float]:
+    """(FLOPs, rows, experts, n, k) of a GEMM with these input dimensions; zeros where they are not those of one.
 
     The first two inputs with two or more dimensions are multiplied: (m, k) x (k, n), also with the second transposed
     (``linear``). Grouped: a third dimension of the second or third input counts the experts.
@@ -71,14 +80,14 @@ def _read(text: str) -> tuple[float, float, float]:
     try:
         dims = msgspec.json.decode(text)
     except msgspec.DecodeError:
-        return 0.0, 0.0, 0.0
+        return _UNTOLD
     shapes = [d for d in dims if isinstance(d, list) and len(d) > 1 and all(isinstance(size, int) for size in d)]
     if len(shapes) < 2 or (len(shapes[0]) > 2 and len(shapes[1]) > 2):
-        return 0.0, 0.0, 0.0
+        return _UNTOLD
     left, right = shapes[0], shapes[1]
     if left[-1] not in (right[-2], right[-1]):
-        return 0.0, 0.0, 0.0
+        return _UNTOLD
     columns = right[-1] if left[-1] == right[-2] else right[-2]
     grouped = next((shape[0] for shape in shapes[1:] if len(shape) == 3), 1)
     rows = prod(left[:-1]) if len(right) > 2 or grouped == 1 else left[-1]  # weight gradients: rows are the inner size
-    return 2.0 * prod(left) * columns, float(rows), float(grouped)
+    return 2.0 * prod(left) * columns, float(rows), float(grouped), float(columns), float(left[-1])

@@ -88,6 +88,20 @@ class Retiming:
         one = np.ones(n)
         return Retiming(one, one.copy(), one.copy(), graph.grade.copy(), np.full(n, -1, np.int32))
 
+    def followed_by(self, other: Retiming) -> Retiming:
+        """Both changes, one after the other: factors multiply, the weaker grade counts, both are reported."""
+        reason = np.where(other.reason >= 0, other.reason + len(self.formulas), self.reason).astype(np.int32)
+        return Retiming(
+            self.factor * other.factor,
+            self.low * other.low,
+            self.high * other.high,
+            np.maximum(self.grade, other.grade),
+            reason,
+            self.formulas + other.formulas,
+            self.changes + other.changes,
+            tuple(dict.fromkeys(self.warnings + other.warnings)),
+        )
+
     def apply(self, graph: Graph, factor: Float64 | None = None) -> Graph:
         """The graph with durations times ``factor`` (default: this retiming's own; give ``low`` or ``high`` for a
         bracket), rounded to whole nanoseconds."""

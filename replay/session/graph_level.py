@@ -7,11 +7,14 @@ import numpy as np
 from replay.core.evidence import Grade
 from replay.core.units import ns_to_ms
 from replay.graph.types import Graph
+from replay.program.retiming import Retiming
 from replay.report.result import ChangeRow
+from replay.session import hardware
 from replay.session.baseline import Baseline
-from replay.session.brackets import lateness_part
+from replay.session.brackets import lateness_part, retiming_part
+from replay.session.interval import Part
 from replay.session.prediction import Prediction
-from replay.session.question import Question
+from replay.session.question import Facts, Question
 from replay.simulate.engine import simulate
 from replay.whatif import link, scale, stall
 
@@ -27,18 +30,32 @@ def edit(graph: Graph, question: Question) -> Graph:
     return graph
 
 
-def predict(baseline: Baseline, question: Question) -> Prediction:
-    """The measured graph, edited and executed again in the same order."""
-    edited = edit(baseline.graph, question)
+def predict(baseline: Baseline, question: Question, facts: Facts) -> Prediction:
+    """The measured graph, on the device asked for, edited and executed again in the same order."""
+    moved = hardware.retiming(baseline.graph, baseline.trace, question, facts)
+    edited = edit(moved.apply(baseline.graph) if moved else baseline.graph, question)
     timeline = simulate(edited, residuals=True, plan=baseline.plan)
     ratio = timeline.step_ns / baseline.faithful.step_ns
     return Prediction(
         graph=edited,
         timeline=timeline,
         ratio=ratio,
-        parts=(lateness_part(edited, baseline.faithful.step_ns, ratio),),
-        changes=changes(baseline.graph, edited, " ".join(question.options())),
+        parts=(lateness_part(edited, baseline.faithful.step_ns, ratio), *_retimed(edited, moved)),
+        changes=_rows(baseline.graph, edited, question, moved),
+        warnings=moved.warnings if moved else (),
     )
+
+
+def _retimed(edited: Graph, moved: Retiming | None) -> tuple[Part, ...]:
+    """What is not known about another device, as a part of the interval."""
+    return (retiming_part(edited, moved, np.arange(len(edited))),) if moved else ()
+
+
+def _rows(before: Graph, after: Graph, question: Question, moved: Retiming | None) -> tuple[ChangeRow, ...]:
+    """By class of op for another device, else by name."""
+    if moved is None:
+        return changes(before, after, " ".join(question.options()))
+    return tuple(ChangeRow(c.name, c.before, c.after, c.formula, c.grade.label) for c in moved.changes)
 
 
 def changes(before: Graph, after: Graph, formula: str) -> tuple[ChangeRow, ...]:

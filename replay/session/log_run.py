@@ -88,7 +88,9 @@ def _filled(given: ModelSpec, logged: ModelSpec) -> ModelSpec:
 
 def _peak(log: RunLog, facts: Facts) -> Peak | None:
     """The device's dense peak: that of FP8 where the job computes in FP8 and the profile has it, else BF16's."""
-    profile = hwprofiles.load(_name_or_path(facts.hardware)) if facts.hardware else hwprofiles.match(log.device)
+    profile = (
+        hwprofiles.load(_name_or_path(facts.source_hardware)) if facts.source_hardware else hwprofiles.match(log.device)
+    )
     if profile is None:
         return None
     names = ("fp8_flop_per_s", "bf16_flop_per_s") if log.stated.get("fp8") else ("bf16_flop_per_s",)

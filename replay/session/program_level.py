@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-import hwprofiles
 from replay.core.columns import Int64
 from replay.core.errors import RefusedError
 from replay.core.units import ns_to_ms, percent
@@ -23,7 +22,7 @@ from replay.program.templates import lift
 from replay.program.types import Labels, Role
 from replay.report.chunk_costs import chunk_costs
 from replay.report.result import ChangeRow, Topic
-from replay.session import gate, graph_level
+from replay.session import gate, graph_level, hardware
 from replay.session.baseline import Baseline
 from replay.session.brackets import lateness_part, retiming_part, transfer_part
 from replay.session.interval import bias
@@ -68,7 +67,9 @@ def predict(baseline: Baseline, source: Source, question: Question, facts: Facts
     target = source.layout.change(**question.layout)
     _check_answered(source.layout, target)
     if target == source.layout and question.experts is None:
-        return replace(graph_level.predict(baseline, question), target=target)  # R1: changing nothing changes nothing
+        return replace(
+            graph_level.predict(baseline, question, facts), target=target
+        )  # R1: changing nothing changes nothing
     if (labels.template < 0).all():
         raise RefusedError(
             f"{' '.join(question.options())} needs to know what each op belongs to, but nothing in this trace says; "
@@ -81,6 +82,8 @@ def predict(baseline: Baseline, source: Source, question: Question, facts: Facts
         baseline = replace(baseline, graph=graph)
     context = _context(baseline.trace, source.model, question, facts)
     retiming = ep.retime(baseline.graph, labels, source.layout, target, context)
+    if (moved := hardware.retiming(baseline.graph, baseline.trace, question, facts)) is not None:
+        retiming = retiming.followed_by(moved)
     asked = Asked(baseline, labels, target, retiming, context, question, facts.force)
     prediction = _relaid(asked) if relaid else _in_place(asked)
     return replace(prediction, warnings=(*notes, *prediction.warnings))
@@ -118,8 +121,7 @@ def _context(trace: Trace, model: ModelSpec, question: Question, facts: Facts) -
         if model.experts is None:
             raise RefusedError("--experts needs the number of experts; give --model with a model description")
         loads = read_loads(question.experts, model.experts, model.layers or 1)
-    profile = hwprofiles.load(facts.hardware) if facts.hardware else hwprofiles.match(trace.device)
-    return RetimeContext(trace, model, profile, loads)
+    return RetimeContext(trace, model, hardware.source_profile(trace, facts), loads)
 
 
 def _moves_ops(baseline: Baseline, labels: Labels, target: Layout, question: Question) -> bool:

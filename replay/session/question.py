@@ -21,11 +21,14 @@ class Question:
     link: tuple[tuple[str, float], ...] = ()  # (link tier, factor)
     stall: tuple[tuple[str, float], ...] = ()  # (rank, ms)
     stragglers: str | None = None  # ideal
+    hardware: str | None = None  # name or .toml of the profile of the device asked for
 
     @property
     def is_empty(self) -> bool:
         """Nothing asked: replay the baseline."""
-        return not (self.layout or self.experts or self.scale or self.link or self.stall or self.stragglers)
+        return not (
+            self.layout or self.experts or self.scale or self.link or self.stall or self.stragglers or self.hardware
+        )
 
     @property
     def changes_program(self) -> bool:
@@ -39,8 +42,9 @@ class Question:
         scales = [f"--scale {pattern}={factor:g}" for pattern, factor in self.scale]
         links = [f"--link {tier}={factor:g}" for tier, factor in self.link]
         links += [f"--stall {rank}={stall_ms:g}" for rank, stall_ms in self.stall]
-        stragglers = [f"--stragglers {self.stragglers}"] if self.stragglers else []
-        return tuple(sizes + experts + scales + links + stragglers)
+        named = {"stragglers": self.stragglers, "hardware": self.hardware}
+        others = [f"--{option} {value}" for option, value in named.items() if value]
+        return tuple(sizes + experts + scales + links + others)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +59,7 @@ class Facts:
     step_marker: str | None = None
     measured_step_ms: float | None = None
     trace_processor: str | None = None
-    hardware: str | None = None  # profile whose peak MFU is taken of
+    source_hardware: str | None = None  # profile of the device measured, where the input does not name it
     force: bool = False
 
 

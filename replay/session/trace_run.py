@@ -55,5 +55,5 @@ def predict(baseline: Baseline, source: Source, question: Question, facts: Facts
     if question.changes_program:
         prediction = program_level.predict(baseline, source, question, facts)
     else:
-        prediction = graph_level.predict(baseline, question)
+        prediction = graph_level.predict(baseline, question, facts)
     return replace(prediction, forced=prediction.forced or forced)

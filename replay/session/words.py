@@ -23,7 +23,7 @@ WORDS = {"world": "world_size"}  # shorter on the command line
 
 _SIZES: dict[str, Any] = get_type_hints(Layout)
 _EDITS = {key: hint for key, hint in get_type_hints(Question).items() if key != "layout"}
-_NOT_HERE = ("layout", "measured_step_ms", "hardware")  # from, measured_step; hardware is for logs
+_NOT_HERE = ("layout", "measured_step_ms")  # from, measured_step
 _FACTS = {key: hint for key, hint in get_type_hints(Facts).items() if key not in _NOT_HERE}
 _FACTS |= {ANCHOR: float | None}
 _HINTS = {**_FACTS, **_SIZES, **_EDITS}

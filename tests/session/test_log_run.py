@@ -63,7 +63,7 @@ def log_text() -> str:
 
 def test_the_step_and_what_follows_from_it(tmp_path: Path, log_text: str) -> None:
     """16 sequences of 2048 tokens a second on 8 devices; our FLOP by hand; MFU of the peak given."""
-    found = inspect(tmp_path, log_text, hardware="a100-sxm-80gb")
+    found = inspect(tmp_path, log_text, source_hardware="a100-sxm-80gb")
     assert (found.iterations_logged, found.measured_step_ms, found.measured_step_spread_pct) == (9, 1000.0, 0.0)
     assert found.metrics["tokens_per_s"] == pytest.approx(32768)
     assert found.metrics["tokens_per_s_per_device"] == pytest.approx(4096)
@@ -76,7 +76,7 @@ def test_the_step_and_what_follows_from_it(tmp_path: Path, log_text: str) -> Non
 def test_an_mfu_beyond_reason_is_questioned(tmp_path: Path, log_text: str) -> None:
     """Ten times as fast, above the BF16 peak of a V100: the precision is another one."""
     fast = log_text.replace("1000.0 |", "10.0 |")
-    assert any("lower precision" in warning for warning in inspect(tmp_path, fast, hardware="v100-sxm2-32gb").warnings)
+    assert any("lower precision" in warning for warning in inspect(tmp_path, fast, source_hardware="v100-sxm2-32gb").warnings)
 
 
 def test_memory_by_stage(tmp_path: Path, log_text: str) -> None:
@@ -141,7 +141,7 @@ def test_run_refuses_a_log(tmp_path: Path, log_text: str) -> None:
 def test_the_report_reads_well(tmp_path: Path, log_text: str) -> None:
     """Step first, then throughput, memory, timers and warnings."""
     out = io.StringIO()
-    api.render(inspect(tmp_path, log_text, hardware="a100-sxm-80gb"), out)
+    api.render(inspect(tmp_path, log_text, source_hardware="a100-sxm-80gb"), out)
     text = out.getvalue()
     order = ("step: measured 1,000.0 ms (spread 0.00 %)", "1 warm-up", "Layout", "32,768 tokens/s, 4,096.0 a device",
              "MFU ", "as logged: ", "Memory", "peak 6.00 GiB", "forward-compute", "Trust", "Warnings")  # fmt: skip

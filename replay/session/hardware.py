@@ -1,0 +1,36 @@
+"""Which devices a question is about, and how the step's ops change between them."""
+
+from __future__ import annotations
+
+import hwprofiles
+from hwprofiles import HardwareProfile
+from replay.core.errors import RefusedError
+from replay.graph.types import Graph
+from replay.program.retiming import Retiming
+from replay.session.question import Facts, Question
+from replay.trace import Trace
+from replay.whatif import hardware
+
+
+def source_profile(trace: Trace, facts: Facts) -> HardwareProfile | None:
+    """The profile of the device that was measured: the one given, else the one that lists the trace's device."""
+    return hwprofiles.load(facts.source_hardware) if facts.source_hardware else hwprofiles.match(trace.device)
+
+
+def retiming(graph: Graph, trace: Trace, question: Question, facts: Facts) -> Retiming | None:
+    """How ``--hardware`` changes every op, ``None`` where it is not asked for or names the device measured.
+
+    Raises :class:`RefusedError` where nothing says what the step was measured on.
+    """
+    if question.hardware is None:
+        return None
+    target, source = hwprofiles.load(question.hardware), source_profile(trace, facts)
+    if source is None:
+        named = (
+            f"no profile lists the device {trace.device!r}" if trace.device else "the input does not name its device"
+        )
+        raise RefusedError(
+            f"--hardware {question.hardware}: {named}; say what was measured with --source-hardware PROFILE "
+            "(`replay profiles` lists them)"
+        )
+    return None if source == target else hardware.retime(graph, trace, hardware.Devices(source, target))

@@ -1,0 +1,81 @@
+"""``--hardware``: every class of ops by what limits it, with the grades and doubts that go with it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from hwprofiles import HardwareProfile, Parameter
+from replay.core.errors import RefusedError
+from replay.core.evidence import Grade
+from replay.program.op_class import OpClass, op_classes
+from replay.trace import EventKind
+from replay.whatif.hardware import Devices, retime
+from tests.program.events import HOST, Row, graph_of, launched, trace_of
+
+
+def profile(name: str, **values: float) -> HardwareProfile:
+    parameters = {key: Parameter(value, "", Grade.DATASHEET, "test") for key, value in values.items()}
+    return HardwareProfile(name, name, (), parameters)
+
+
+OLD = profile("old", bf16_flop_per_s=1e14, hbm_bytes_per_s=1e12, cores=100, intra_node_bytes_per_s=1e11)
+NEW = profile("new", bf16_flop_per_s=2e14, hbm_bytes_per_s=4e12, cores=100, intra_node_bytes_per_s=2e11)
+
+
+def factor_of(kernel: str, devices: Devices, dims: str = "") -> float:
+    """Ratio of one kernel, launched inside an operator where ``dims`` says of which sizes."""
+    operator = [Row(EventKind.CPU_OP, "aten::mm", HOST, 0, 100, shape=dims)] if dims else []
+    trace = trace_of(operator + launched(kernel, HOST, 40, 50, 1000, 1))
+    graph = graph_of(trace)
+    [op] = np.flatnonzero(op_classes(graph) != OpClass.HOST)
+    return float(retime(graph, trace, devices).factor[op])
+
+
+@pytest.mark.parametrize(
+    ("kernel", "expected"),
+    [
+        ("vectorized_elementwise_kernel", 1 / 4),  # bandwidth
+        ("flash_fwd_kernel", 1 / 2),  # matrix rate
+        ("sm90_xmma_gemm_bf16", 1 / 2),  # no shape: matrix rate
+        ("implicit_convolve_sgemm", 1 / 2),
+    ],
+)
+def test_a_kernel_follows_what_limits_it(kernel: str, expected: float) -> None:
+    assert factor_of(kernel, Devices(OLD, NEW)) == pytest.approx(expected)
+
+
+def test_a_large_gemm_follows_arithmetic_and_a_thin_one_memory() -> None:
+    """8192³: 512 FLOP a byte and more; 8 rows: 8 FLOP a byte of weights, on machines of 100 and 50."""
+    large = factor_of("gemm", Devices(OLD, NEW), "[[8192,8192],[8192,8192]]")
+    thin = factor_of("gemm", Devices(OLD, NEW), "[[8,8192],[8192,8192]]")
+    assert large == pytest.approx(1 / 2, rel=0.1)
+    assert thin < large
+
+
+def test_the_host_stays_as_measured_and_the_report_says_so() -> None:
+    trace = trace_of(launched("gemm", HOST, 40, 50, 1000, 1))
+    graph = graph_of(trace)
+    found = retime(graph, trace, Devices(OLD, NEW))
+    assert (found.factor[op_classes(graph) == OpClass.HOST] == 1).all()
+    assert any("host" in warning for warning in found.warnings)
+
+
+def test_the_way_back_undoes_the_way_there() -> None:
+    there, back = (factor_of("flash_fwd_kernel", devices) for devices in (Devices(OLD, NEW), Devices(NEW, OLD)))
+    assert there * back == pytest.approx(1)
+
+
+def test_datasheet_ratios_reach_to_what_sustained_rates_leave_open() -> None:
+    trace = trace_of(launched("flash_fwd_kernel", HOST, 40, 50, 1000, 1))
+    graph = graph_of(trace)
+    found = retime(graph, trace, Devices(OLD, NEW))
+    [op] = np.flatnonzero(op_classes(graph) == OpClass.ATTENTION)
+    assert found.grade[op] == Grade.DATASHEET
+    assert found.low[op] < found.factor[op] < found.high[op]
+
+
+def test_a_profile_without_bandwidth_is_refused_by_name() -> None:
+    bare = profile("bare", bf16_flop_per_s=1e14)
+    with pytest.raises(RefusedError, match="bare has no hbm_bytes_per_s"):
+        factor_of("vectorized_elementwise_kernel", Devices(OLD, bare))
