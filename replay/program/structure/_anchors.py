@@ -10,8 +10,11 @@ import numpy as np
 
 from replay.core.columns import Float64, Int64
 
-ATTENTION = re.compile(r"flash|fmha|sdpa|attention|attn|mha_|softmax", re.IGNORECASE)
-"""Kernels of fused attention (FlashAttention, cuDNN, Transformer Engine, xFormers); softmax where it is not fused."""
+ATTENTION = re.compile(r"flash|fmha|sdpa|attention|attn|mha_", re.IGNORECASE)
+"""Kernels of fused attention (FlashAttention, cuDNN, Transformer Engine, xFormers)."""
+
+SOFTMAX = re.compile(r"softmax", re.IGNORECASE)
+"""Kernels of attention that is not fused, and of other things: gates, losses."""
 
 _TEMPLATE = re.compile(r"<.*", re.DOTALL)
 _MOST_PERIODS = 64  # tried; a layer recurs often, so its distance is a common one
@@ -20,11 +23,10 @@ _LEAST_REPEATED = 0.5  # share of a body that a repeated unit covers at least; l
 
 @dataclass(frozen=True, slots=True)
 class Strand:
-    """Symbols of the work of one pass, how long it takes, and how many layers it is known to have."""
+    """Symbols of the work of one pass, and how long it takes."""
 
     symbol: Int64
     duration_ns: Float64
-    layers: int | None = None
 
 
 def base_name(name: str) -> str:
@@ -40,33 +42,45 @@ class Anchor:
     how: str
 
 
-def choose(strands: Sequence[Strand], attention: Int64) -> Anchor | None:
-    """The anchor of layers in these passes; ``None`` where nothing recurs, or not as often as there are layers.
+def choose(strands: Sequence[Strand], attention: Int64, softmax: Int64, layers: int | None) -> Anchor | None:
+    """The anchor of layers in these passes, ``None`` where nothing recurs.
 
-    ``attention`` is the number of the attention kernel of every symbol, -1 for none. Of the candidates that agree with
-    the known numbers of layers, attention comes first, then the work that takes longest.
+    ``attention`` and ``softmax`` number the kernels of fused and of other attention, -1 for the symbols of other work.
+    In this order: either one that occurs as often as there are ``layers``; fused attention in every pass; other work
+    as often as there are layers; a softmax in every pass, in one more than once (a loss has one); what repeats. Of
+    several, the one that takes longest.
     """
     n = len(attention)
     counts = np.stack([np.bincount(strand.symbol, minlength=n) for strand in strands])
     weight = np.sum([np.bincount(s.symbol, s.duration_ns, minlength=n) for s in strands], axis=0)
-    kernels = [np.flatnonzero(attention == kernel) for kernel in range(int(attention.max(initial=-1)) + 1)]
-    fitting = [kernel for kernel in kernels if _fits(counts[:, kernel].sum(axis=1), strands)]
-    if fitting:
-        return Anchor(max(fitting, key=lambda kernel: float(weight[kernel].sum())), "attention")
-    if any(strand.layers is not None for strand in strands):
-        single = [symbol for symbol in np.flatnonzero(counts.any(axis=0)).tolist() if _fits(counts[:, symbol], strands)]
-        best = max(single, key=lambda symbol: float(weight[symbol]), default=None)
-        return None if best is None else Anchor(np.array([best]), "work that recurs as often as there are layers")
+    fused, other = _kernels(attention), _kernels(softmax)
+    every = [np.array([symbol]) for symbol in np.flatnonzero(counts.all(axis=0))]
+
+    def stated(kernel: Int64) -> bool:
+        return layers is not None and bool((counts[:, kernel].sum(axis=1) == layers).all())
+
+    def present(kernel: Int64) -> bool:
+        return bool((counts[:, kernel].sum(axis=1) > 0).all())
+
+    def recurring(kernel: Int64) -> bool:
+        return present(kernel) and int(counts[:, kernel].sum(axis=1).max()) > 1
+
+    for candidates, fits, how in (
+        (fused + other, stated, "attention"),
+        (fused, present, "attention"),
+        (every, stated, "work that recurs as often as there are layers"),
+        (other, recurring, "softmax"),
+    ):
+        fitting = [kernel for kernel in candidates if fits(kernel)]
+        if fitting:
+            return Anchor(max(fitting, key=lambda kernel: float(weight[kernel].sum())), how)
     repeated = _repeated(max(strands, key=lambda strand: len(strand.symbol)).symbol, weight)
     return None if repeated is None else Anchor(repeated, "a repeated sequence of work")
 
 
-def _fits(counts: Int64, strands: Sequence[Strand]) -> bool:
-    """Once a layer where the number of layers is known, else never missing."""
-    known = [(count, s.layers) for count, s in zip(counts.tolist(), strands, strict=True) if s.layers is not None]
-    if known:
-        return all(count == layers for count, layers in known)
-    return bool(counts.min() > 0)
+def _kernels(number: Int64) -> list[Int64]:
+    """Symbols of each numbered kernel."""
+    return [np.flatnonzero(number == kernel) for kernel in range(int(number.max(initial=-1)) + 1)]
 
 
 def _repeated(symbol: Int64, weight: Float64) -> Int64 | None:

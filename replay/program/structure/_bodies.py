@@ -20,6 +20,8 @@ from replay.core.columns import Bool, Int64
 BEFORE, AFTER = -1, -2
 """Layer of work on the embedding's and on the head's side of the layers."""
 
+_LONGER = 1.25  # times a part of a layer at least: a layer, compared with its first part
+
 
 @dataclass(frozen=True, slots=True)
 class Body:
@@ -46,7 +48,7 @@ class Body:
 def layers_of(bodies: Sequence[Body]) -> list[Int64]:
     """Layer within its body, counted from 0 on the embedding's side, of all work; BEFORE and AFTER outside."""
     reach = _reach(bodies)
-    begins = [[max(place - reach, 0) for place in body.places] for body in bodies]
+    begins = _whole(bodies, [[max(place - reach, 0) for place in body.places] for body in bodies])
     ends = _known_ends(bodies, begins)
     found = []
     for body, begin in zip(bodies, begins, strict=True):
@@ -56,6 +58,24 @@ def layers_of(bodies: Sequence[Body]) -> list[Int64]:
         if begin:
             layer[_end(body, begin[-1], ends) :] = AFTER
         found.append(layer)
+    return found
+
+
+def _whole(bodies: Sequence[Body], begins: Sequence[list[int]]) -> list[list[int]]:
+    """Begins of layers, without those of a second attention in one layer (cross-attention of a decoder).
+
+    What reaches from one anchor to the next is only a part of a layer if it is what another one begins with.
+    """
+    known = _known_ends(bodies, begins)
+    parts = {
+        part.tobytes()
+        for part in known
+        if any(len(part) * _LONGER <= len(other) and _common(part, other) == len(part) for other in known)
+    }
+    found = []
+    for body, begin in zip(bodies, begins, strict=True):
+        partial = [body.symbol[first:last].tobytes() in parts for first, last in pairwise(begin)]
+        found.append([first for first, after_part in zip(begin, [False, *partial], strict=False) if not after_part])
     return found
 
 

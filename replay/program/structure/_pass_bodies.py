@@ -17,12 +17,11 @@ from replay.program.expert_ops import GEMM, GROUPED
 from replay.program.groups import coordinates
 from replay.program.keys import PASS_PHASES
 from replay.program.roles import ROUTING
-from replay.program.structure._anchors import ATTENTION, Anchor, Strand, base_name, choose
+from replay.program.structure._anchors import ATTENTION, SOFTMAX, Strand, base_name, choose
 from replay.program.structure._bodies import Body, layers_of
 from replay.program.structure._evidence import UNKNOWN_PASS, Evidence
 from replay.program.structure._layer_roles import LayerWork, roles
-from replay.program.structure._sequence import group_kinds, sequences, symbols
-from replay.program.structure.tail import SUMS
+from replay.program.structure._sequence import SUMS, group_kinds, sequences, symbols
 from replay.program.types import Phase, Role
 from replay.trace import MISSING, CollectiveKind
 
@@ -97,7 +96,9 @@ def cut(evidence: Evidence, passes: Sequence[Pass], forward: Sequence[Pass] = ()
     for index, item in enumerate(passes):
         alike.setdefault((symbol[item.op].tobytes(), item.chunk), []).append(index)
     distinct = [passes[members[0]] for members in alike.values()]
-    chosen = _anchor(evidence, distinct, symbol, _attention(evidence, symbol, forward))
+    strands = [Strand(symbol[item.op], evidence.graph.duration_ns[item.op].astype(np.float64)) for item in distinct]
+    attention, softmax = (_numbered(evidence, symbol, word, forward) for word in (ATTENTION, SOFTMAX))
+    chosen = choose(strands, attention, softmax, _expected(evidence))
     if chosen is None:
         return None
     bodies = [
@@ -113,27 +114,16 @@ def cut(evidence: Evidence, passes: Sequence[Pass], forward: Sequence[Pass] = ()
     return Cut(passes, [layers[k] for k in same], [role[k] for k in same], chosen.how)
 
 
-def _anchor(evidence: Evidence, passes: Sequence[Pass], symbol: Int64, attention: Int64) -> Anchor | None:
-    """What fits the number of layers that is known, if anything does, else what recurs."""
-    duration = evidence.graph.duration_ns.astype(np.float64)
-    expected = _expected(evidence)
-    for layers in dict.fromkeys((expected, None)):
-        strands = [Strand(symbol[item.op], duration[item.op], layers) for item in passes]
-        if found := choose(strands, attention):
-            return found
-    return None
-
-
 def _expected(evidence: Evidence) -> int | None:
     """Layers of a chunk where the model's are known and divide evenly."""
     layers, chunks = evidence.model.layers, evidence.layout.pp * evidence.layout.vpp
     return layers // chunks if layers and layers % chunks == 0 else None
 
 
-def _attention(evidence: Evidence, symbol: Int64, elsewhere: Sequence[Pass]) -> Int64:
-    """Number of the attention kernel that every symbol is, -1 for other work; what runs elsewhere only if all does."""
+def _numbered(evidence: Evidence, symbol: Int64, word: re.Pattern[str], elsewhere: Sequence[Pass]) -> Int64:
+    """Number of the so named kernel that every symbol is, -1 for other work; what runs elsewhere only if all does."""
     graph = evidence.graph
-    kernels = [base_name(name) if ATTENTION.search(name) else "" for name in graph.names]
+    kernels = [base_name(name) if word.search(name) else "" for name in graph.names]
     codes = {name: code for code, name in enumerate(dict.fromkeys(name for name in kernels if name))}
     by_name = np.array([codes.get(name, -1) for name in kernels], np.int64)
     found = np.full(int(symbol.max(initial=-1)) + 1, -1, np.int64)
@@ -157,7 +147,7 @@ def _facts(evidence: Evidence) -> LayerWork:
 
     gemm = named(GEMM)
     return LayerWork(
-        attention=named(ATTENTION),
+        attention=named(ATTENTION) | named(SOFTMAX),
         gemm=gemm,
         grouped=gemm & named(GROUPED),
         exchange=np.isin(kinds, EXCHANGES) & ((groups == ParallelKind.EP) | (groups < 0)),

@@ -2,12 +2,13 @@
 
 With checkpointing, a backward pass runs the forward of a layer, then its backward, layer by layer. A forward stretch
 that a backward one follows without a pipeline transfer in between is therefore either a pass of its own or recomputed.
-Behind a pass comes the backward of the head, which lacks most kernels of a layer's backward; behind a recomputed layer
-comes the backward of that layer. A stretch alone between two transfers is a pass if passes balance only with it.
+Behind a pass comes the backward of the head, which lacks most kernels of the layers' backward; behind a recomputed
+layer comes the backward of that layer. A stretch alone between two transfers is a pass if passes balance only with it.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import groupby, pairwise
 from typing import NamedTuple
 
@@ -16,7 +17,8 @@ import numpy as np
 from replay.core.columns import Int64
 from replay.program.structure._directions import BACKWARD, FORWARD, Work
 
-_PARTIAL = 0.5  # of the kernels that a layer's backward has by name
+_COMMON = 0.5  # of the stretches that the commonest kernel is in
+_PARTIAL = 0.5  # of the common kernels
 _UNLIKE = 0.5  # of the median number of ops in passes; beyond, a stretch is no such pass
 _MOST = 0.75  # of the stretches are alike, if they are passes
 
@@ -69,8 +71,9 @@ def alternates(work: Work, direction: Int64) -> bool:
 
 def _recomputed(followed: list[tuple[Stretch, Stretch]], stretches: list[Stretch]) -> list[Stretch]:
     """Of several forward stretches between two transfers, those that are no pass."""
-    whole = max(len(stretch.kernels) for stretch in stretches)
-    passes = [forward for forward, behind in followed if len(behind.kernels) < _PARTIAL * whole]
+    often = Counter(kernel for stretch in stretches for kernel in stretch.kernels)
+    common = {kernel for kernel, count in often.items() if count >= _COMMON * max(often.values())}
+    passes = [forward for forward, behind in followed if len(common & behind.kernels) <= _PARTIAL * len(common)]
     piped = stretches[0].zone != stretches[-1].zone
     if piped:
         passes = [forward for forward in passes if forward is followed[0][0]]

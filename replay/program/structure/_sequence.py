@@ -12,7 +12,10 @@ from replay.graph.types import DEVICE_OPS, Graph, OpKind
 from replay.program.comm_ops import P2P_KINDS, comm_kind
 from replay.program.structure._evidence import Evidence
 from replay.program.template_ids import row_ids
-from replay.trace import EventKind
+from replay.trace import CollectiveKind, EventKind
+
+SUMS = (CollectiveKind.ALL_REDUCE, CollectiveKind.REDUCE_SCATTER, CollectiveKind.REDUCE)
+"""Collectives that sum over ranks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,12 @@ def pipeline_transfers(evidence: Evidence) -> Bool:
     said = group_kinds(graph)
     unnamed = (said < 0) & (evidence.layout.pp > 1)
     return np.asarray(np.isin(comm_kind(graph), P2P_KINDS) & ((said == ParallelKind.PP) | unnamed))
+
+
+def told_by_group(evidence: Evidence) -> Bool:
+    """Collectives whose group says better what they serve than the time of their launch: transfers, gradient sums."""
+    summed = np.isin(comm_kind(evidence.graph), SUMS) & (group_kinds(evidence.graph) == ParallelKind.DP)
+    return np.asarray(summed | pipeline_transfers(evidence))
 
 
 def group_kinds(graph: Graph) -> Int64:

@@ -56,10 +56,13 @@ def find(evidence: Evidence) -> Finding:
         return finding
     layout = evidence.layout
     _check_counts(runs, layout)
+    if _is_window(evidence, runs):
+        return finding
     fit = next(_fits(runs, layout, layout.vpp), None)
     if fit is not None:
         slots = {rank: _slots(fit.order(layout.pp, _stage(layout, rank))) for rank in runs}
-        sentence = f"micro-batches: passes of {len(runs)} ranks run in the order of {fit.words()}"
+        which = "1 rank" if len(runs) == 1 else f"{len(runs)} ranks"
+        sentence = f"micro-batches: passes of {which} run in the order of {fit.words()}"
     elif layout.vpp == 1 and all(_steady(phases) for phases in runs.values()):
         slots = {
             rank: {phase: [(k, 0) for k in range(len(phases))] for phase in PASS_PHASES}
@@ -89,6 +92,13 @@ def _runs(evidence: Evidence) -> Runs:
 
 def _stage(layout: Layout, rank: int) -> int:
     return coordinates(layout, rank)["pp"]
+
+
+def _is_window(evidence: Evidence, runs: Runs) -> bool:
+    """One pass of each kind and no update: a window of a step, which says nothing of micro-batches."""
+    alone = all(max(int((phases == one).sum()) for one in PASS_PHASES) == 1 for phases in runs.values())
+    updated = np.isin(evidence.said("phase"), (Phase.OPTIMIZER, Phase.SYNC)).any()
+    return alone and not updated and evidence.layout.microbatches is None
 
 
 def _check_counts(runs: Runs, layout: Layout) -> None:

@@ -19,7 +19,7 @@ from replay.program.comm_ops import comm_kind
 from replay.program.keys import PASS_PHASES
 from replay.program.open_ranges import FIELDS
 from replay.program.structure._evidence import Evidence, Finding
-from replay.program.structure._sequence import Sequence, group_kinds, sequences
+from replay.program.structure._sequence import SUMS, Sequence, group_kinds, sequences
 from replay.program.structure.kernel_phases import OPTIMIZER_WORD
 from replay.program.types import Phase, Role
 from replay.trace import MISSING, CollectiveKind
@@ -27,7 +27,6 @@ from replay.trace import MISSING, CollectiveKind
 ORDER = 42
 PHASE, ROLE, CHUNK = (FIELDS.index(name) for name in ("phase", "role", "chunk"))
 
-SUMS = (CollectiveKind.ALL_REDUCE, CollectiveKind.REDUCE_SCATTER, CollectiveKind.REDUCE)
 _LARGE = 4096  # bytes; what a gradient norm or a loss sums is a few numbers
 
 
@@ -59,7 +58,7 @@ class Part:
         """What is known of one rank."""
         op, cut = sequence.op, sequence.cuts()
         phase = evidence.said("phase")[op]
-        inside = np.where(sequence.transfer, Phase.NONE, _inside(sequence, phase))
+        inside = np.where(sequence.transfer | sequence.compute, Phase.NONE, _inside(sequence, phase))
         passing = np.flatnonzero(sequence.compute & np.isin(phase, PASS_PHASES))
         after = (np.arange(len(op)) > (passing[-1] if len(passing) else len(op))) & ~sequence.transfer
         return Part(op, inside, sums[op], updates[op], after, cut < cut[-1])
