@@ -39,9 +39,10 @@ Doubt = tuple[float, float]
 """New duration at the ends of what is known about it, as shares of the predicted one."""
 
 FITTED = (0.85, 1.15)  # held-out errors of fitted tables: 90 % of GEMMs within 15 to 20 %
-MATRIX = (0.95, 1.8)
-"""Rates from datasheets: sustained shares of the peak range from 0.93 (A100) down to 0.48 (B200, median of SimuMax's
-514 shapes), and 0.88 is assumed."""
+DATASHEET_GEMM = (0.95, 1.8)
+"""A GEMM on a device known by its datasheet: sustained shares of the peak range from 0.93 (A100) down to 0.48 (B200,
+median of SimuMax's 514 shapes), and 0.88 is assumed."""
+KERNEL = (0.5, 2.0)  # attention and what tells no shape: another device means another kernel as well
 MEMORY = (0.8, 1.25)  # sustained shares of the bandwidth range from 0.67 (B200) to 0.91 (A100), SimuMax
 LINKS = (0.8, 1.6)  # bus bandwidth reaches 0.6 to 1.05 of the datasheet's link on A100 and H100 (nccl-tests)
 UNKNOWN = (0.5, 2.0)
@@ -124,15 +125,27 @@ def _put_matrix(ratios: _Ratios, graph: Graph, trace: Trace, classes: Int64, dev
     formula = f"measured x matrix rate {engines[0].engine.flop_per_s / 1e12:.0f} / "
     formula += f"{engines[1].engine.flop_per_s / 1e12:.0f} TFLOP/s"
     weaker = max(engines[0].grade, engines[1].grade)
-    ratios.put(work, rate, (max(weaker, Grade.EXTRAPOLATED), MATRIX), formula)
+    ratios.put(work, rate, (max(weaker, Grade.EXTRAPOLATED), KERNEL), formula)
     gemms = classes == OpClass.GEMM
     shapes = gemm_shapes(graph, trace, origins(graph, trace), gemms)
     for dtype, ops in _by_dtype(trace, shapes, gemms):
         engines = _engines(devices, dtype)
         old, new = (_gemm_ns(shapes, ops, dtype, engine) for engine in engines)
         grade = max(engine.grade for engine in engines)
-        known = (grade, FITTED if grade is Grade.FITTED else MATRIX)
-        ratios.put(ops, new / old, known, f"measured x GEMM model(new) / model(old), {dtype}, by shape")
+        ratios.put(
+            ops, new / old, (grade, _gemm_doubt(engines)), f"measured x GEMM model(new) / model(old), {dtype}, by shape"
+        )
+
+
+def _gemm_doubt(engines: tuple[GradedEngine, GradedEngine]) -> Doubt:
+    """Of a ratio new / old: the doubts of the new device, and those of the old one the other way round."""
+    low, high = FITTED
+    for engine, (least, most) in zip(
+        engines, ((1 / DATASHEET_GEMM[1], 1 / DATASHEET_GEMM[0]), DATASHEET_GEMM), strict=True
+    ):
+        if engine.grade is not Grade.FITTED:
+            low, high = min(low, low * least), max(high, high * most)
+    return low, high
 
 
 def _by_dtype(trace: Trace, shapes: GemmShapes, gemms: Bool) -> Iterator[tuple[str, Int64]]:
