@@ -7,6 +7,7 @@ that hands work over is its launch. What a thread waits for is left to the graph
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from dataclasses import fields, replace
 
 import numpy as np
@@ -23,13 +24,17 @@ def with_host_streams(trace: Trace) -> Trace:
     """``trace`` with the transfers of ranks without device work moved to streams and joined to their launches."""
     with_device = np.unique(trace.rank[np.isin(trace.kind, DEVICE_KINDS)])
     transfers = np.flatnonzero((trace.comm >= 0) & ~np.isin(trace.rank, with_device))
-    for rank in np.unique(trace.rank[transfers]).tolist():
+    named = trace.collectives.group[trace.comm[transfers]] >= 0
+    ranks = np.unique(trace.rank[transfers]).tolist()
+    for rank in ranks:
+        trace = _grouped(trace, transfers[trace.rank[transfers] == rank])
+    trace = _agreed(trace, transfers[~named])
+    for rank in ranks:
         trace = _of_rank(trace, transfers[trace.rank[transfers] == rank])
     return _sorted(trace) if len(transfers) else trace
 
 
 def _of_rank(trace: Trace, transfers: Int64) -> Trace:
-    trace = _grouped(trace, transfers)
     launch = enqueuing_ops(trace, transfers)
     kind, correlation, start = trace.kind.copy(), trace.correlation.copy(), trace.start_ns.copy()
     paired = launch >= 0
@@ -63,6 +68,28 @@ def _grouped(trace: Trace, transfers: Int64) -> Trace:
     members = pipeline.ranks if pipeline is not None else tuple(range(max(trace.world_size, 0)))
     peer[between] = [_peer(int(member), members, rank) for member in peer[between]]
     return replace(trace, groups=tuple(codes), collectives=replace(columns, group=group, peer=peer))
+
+
+def _agreed(trace: Trace, inferred: Int64) -> Trace:
+    """Groups found rank by rank, unless members show different collectives of one: then only the members are told."""
+    columns = trace.collectives
+    inferred = inferred[~np.isin(columns.kind[trace.comm[inferred]], _PAIRWISE)]
+    seen: dict[int, dict[int, Counter[int]]] = defaultdict(lambda: defaultdict(Counter))  # group → rank → kinds
+    for event in inferred.tolist():
+        row = int(trace.comm[event])
+        seen[int(columns.group[row])][int(trace.rank[event])][int(columns.kind[row])] += 1
+    if all(code < 0 or len({*map(_frozen, kinds.values())}) == 1 for code, kinds in seen.items()):
+        return trace
+    members = {group.ranks for rank in trace.ranks for group in own_groups(trace, rank)}
+    alike = Group("", "", next(iter(members)), len(next(iter(members)))) if len(members) == 1 else None
+    groups = trace.groups if alike is None or alike in trace.groups else (*trace.groups, alike)
+    group = columns.group.copy()
+    group[trace.comm[inferred]] = MISSING if alike is None else groups.index(alike)
+    return replace(trace, groups=groups, collectives=replace(columns, group=group))
+
+
+def _frozen(kinds: Counter[int]) -> tuple[tuple[int, int], ...]:
+    return tuple(sorted(kinds.items()))
 
 
 def _of_lanes(trace: Trace, rank: int, transfers: Int64) -> dict[int, Group | None]:

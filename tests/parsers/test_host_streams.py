@@ -23,14 +23,24 @@ def operator(name: str, at: float, elements: int = 8) -> dict[str, Any]:
 
 def rank_zero(folder: Path, events: list[dict[str, Any]], *descriptions: str) -> Trace:
     """Rank 0 of two, in groups of both with these descriptions, made in this order after the default one."""
+    return read_paths(_file(folder, 0, events, descriptions))
+
+
+def two_ranks(folder: Path, first: list[dict[str, Any]], second: list[dict[str, Any]], *descriptions: str) -> Trace:
+    """Both ranks of two."""
+    return read_paths(*(_file(folder, rank, events, descriptions) for rank, events in enumerate((first, second))))
+
+
+def _file(folder: Path, rank: int, events: list[dict[str, Any]], descriptions: tuple[str, ...]) -> Path:
     config = [
         {"pg_name": str(i), "pg_desc": description, "pg_size": 2, "ranks": [0, 1]}
         for i, description in enumerate(("default_pg", *descriptions))
     ]
-    path = folder / "rank0.json"
-    info = {"backend": "gloo", "rank": 0, "world_size": 2, "pg_config": config}
-    path.write_bytes(text(events, distributedInfo=info))
-    return read_paths(path)
+    path = folder / f"rank{rank}.json"
+    path.write_bytes(
+        text(events, distributedInfo={"backend": "gloo", "rank": rank, "world_size": 2, "pg_config": config})
+    )
+    return path
 
 
 def groups(trace: Trace) -> list[str]:
@@ -89,3 +99,11 @@ def test_a_send_begins_with_its_operator(tmp_path: Path) -> None:
     events = [span("c10d::send", 0, 10), span("gloo:send", 9, 40, cat="user_annotation")]
     trace = rank_zero(tmp_path, events)
     assert trace.dur_ns[trace.comm >= 0].tolist() == [49_000]
+
+
+def test_members_that_disagree_keep_their_group_s_members_only(tmp_path: Path) -> None:
+    """On rank 0 the second group gathers, on rank 1 it reduces: one of the two was taken for the other."""
+    first = [transfer("all_reduce", 0, 50), transfer("all_gather", 100, 60)]
+    second = [transfer("all_reduce", 0, 50), transfer("all_reduce", 100, 60)]
+    trace = two_ranks(tmp_path, first, second, DATA)
+    assert set(groups(trace)) == {""}
