@@ -96,3 +96,13 @@ def test_layers_start_again_in_every_pass() -> None:
     _, labels = labelled(rows)
     assert labels.microbatch.tolist() == [0, 0, 1, 1]
     assert labels.layer.tolist() == [0, 1, 0, 1]
+
+
+def test_overlapped_directions_are_one_pass_of_each() -> None:
+    """DualPipe runs parts of one forward and one backward pass in turns: nothing there counts micro-batches."""
+    names = ("attn(F)", "mlp(B)", "mlp(F)", "attn(B)") * 2
+    rows = [span(name, HOST, 100 * k, 100 * k + 50) for k, name in enumerate(names)]
+    kernels = [launched(name, HOST, 100 * k + 5, 100 * k + 10, 8, k + 1) for k, name in enumerate(names)]
+    _, labels = labelled([*rows, *(row for pair in kernels for row in pair)])
+    assert set(labels.microbatch.tolist()) == {-1}
+    assert labels.layer.tolist() == [0, 1, 0, 1, 1, 0, 1, 0]

@@ -11,6 +11,7 @@ from replay.program.keys import PASS_PHASES
 from replay.program.open_ranges import FIELDS
 from replay.program.structure._evidence import UNKNOWN_PASS, Evidence, Finding
 from replay.program.structure._sequence import Sequence, sequences
+from replay.program.template_ids import row_ids
 from replay.program.types import Phase
 
 ORDER = 45
@@ -25,7 +26,7 @@ def find(evidence: Evidence) -> Finding:
     finding, phase = evidence.nothing(), evidence.said("phase")
     counts: Counter[str] = Counter()
     for sequence in sequences(evidence):
-        if (evidence.passes[sequence.op] != UNKNOWN_PASS).any():
+        if (evidence.passes[sequence.op] != UNKNOWN_PASS).any() or _overlapped(evidence, sequence):
             continue
         found = passes_of(sequence, np.where(_own(evidence, sequence), phase[sequence.op], Phase.NONE))
         finding.passes[sequence.op] = found
@@ -35,6 +36,20 @@ def find(evidence: Evidence) -> Finding:
     words = [f"{passes} on {ranks} {'rank' if ranks == 1 else 'ranks'}" for passes, ranks in counts.items() if passes]
     sentence = f"passes, cut where the direction changes and at pipeline transfers: {'; '.join(words)}"
     return Finding(finding.states, finding.passes, (sentence,) if words else ())
+
+
+def _overlapped(evidence: Evidence, sequence: Sequence) -> bool:
+    """Ranges name the layers of most work, and every part of a layer comes once in a phase.
+
+    Directions that alternate within that are one forward and one backward pass that overlap (DualPipe), not many.
+    """
+    op = sequence.op[sequence.compute]
+    phase, layer, role, event = (evidence.said(field)[op] for field in ("phase", "layer", "role", "event"))
+    known = np.flatnonzero((layer >= 0) & np.isin(phase, PASS_PHASES) & (event >= 0))
+    if 2 * len(known) < len(op) or not len(known):
+        return False
+    part = row_ids(phase[known], layer[known], role[known])
+    return len(np.unique(part)) == len(np.unique(row_ids(part, event[known])))
 
 
 def _own(evidence: Evidence, sequence: Sequence) -> Bool:
