@@ -107,11 +107,23 @@ def _determined(problem: Problem, held: dict[str, str], options: FitOptions) -> 
     while True:
         part = thinned(problem)
         solution = solve(part, options.loss, start, max(ROUGH, options.tolerance))
-        undetermined, _ = _judge(part, solution, part.jacobian(solution.point), None)
+        undetermined = _undetermined_by_part(problem, part, solution, options)
         start = part.values(solution.point)
         if undetermined is None:
             return problem, _Rough(start, solution.scale), held
         problem, held = _hold(problem, solution, undetermined, held)
+
+
+def _undetermined_by_part(
+    problem: Problem, part: Problem, solution: Solution, options: FitOptions
+) -> identify.Undetermined | None:
+    """What a rough minimum shows not to be determined; of a thinned table also by errors, as the whole would have."""
+    jacobian = part.jacobian(solution.point)
+    undetermined, _ = _judge(part, solution, jacobian, None)
+    if undetermined is not None or len(part) == len(problem) or not len(part.free):
+        return undetermined
+    covariances = covariance(part, solution, jacobian, Errors.AUTO, options.seed)
+    return identify.too_uncertain(part, np.sqrt(np.diag(covariances) * len(part) / len(problem)))
 
 
 def _judge(

@@ -17,7 +17,7 @@ THINNED_ROWS = 4096
 
 _RESCALINGS = 4
 _FIRST_SCALE = 0.1  # of log residuals: what is beyond 13 % off counts less before the real scale is known
-_LARGE_TOLERANCE = 0.01  # over the number of rows: 0.1 standard errors
+_LARGE_TOLERANCE = 0.03  # over the number of rows: a sixth of a standard error
 _EVALUATIONS = 100  # steps of one minimisation; a valley that takes longer is flat, and judged as such
 ROUGH = 1e-6
 """Tolerance that is enough to see what the samples cannot tell."""
@@ -47,7 +47,7 @@ def solve(
     """Minimise from start values (and a known scale of the residuals) to a relative tolerance of the cost.
 
     The scale is measured, and the minimum found again, until it no longer moves. Of many rows the cost is the sum, so a
-    tolerance of 1 / n already is less than a standard error.
+    tolerance of 1 / n already is about a standard error.
     """
     tolerance = max(tolerance, _LARGE_TOLERANCE / len(problem)) if len(problem) > 2 * THINNED_ROWS else tolerance
     point = problem.start(start)
