@@ -127,7 +127,10 @@ def _table(paths: list[Path], *, modules: bool) -> Iterator[str]:
     titles = "  ".join(f"{title:>6s}" for title in ("phase", "mb", "chunk", "layer"))
     yield f"{'recording':48s}  {titles}  layers  mbs     unass.  lift"
     for path in paths:
-        yield score(path, modules=modules).line()
+        try:
+            yield score(path, modules=modules).line()
+        except ReplayError as error:
+            yield f"{path.name:48s}  {error}"
 
 
 def main(arguments: list[str]) -> None:
