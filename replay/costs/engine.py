@@ -32,8 +32,8 @@ class Engine:
     ``wave_share``: 1 where the last wave of tiles costs as much as a full one, 0 where tiles are spread evenly.
     ``ramp_tiles``: tiles in flight at which half the bandwidth is reached. ``sustained``: exponent with which long
     kernels slow down (power and cache). ``ragged_share``: extra cost of a partial row tile that is almost empty.
-    ``cast_ns``: conversion of one left element from 16 bits, before the kernel. ``vector_flop_per_s``: rate of
-    dot-product kernels for a few rows.
+    ``cast_ns``: conversion of one left element from 16 bits, before the kernel. ``dot_step_ns``: time per step of K of
+    dot-product kernels, which run at most at ``vector_flop_per_s``.
     """
 
     cores: float
@@ -50,7 +50,8 @@ class Engine:
     sustained: float = 0.02
     ragged_share: float = 0.0
     cast_ns: float = 0.0
-    vector_flop_per_s: float = 1.0e9
+    dot_step_ns: float = 1000.0
+    vector_flop_per_s: float = 2.0e13
 
     @classmethod
     def of(cls, values: Values) -> Engine:

@@ -30,8 +30,8 @@ from replay.costs.tiles import (
 
 SIXTEEN_BITS = 2.0
 FEW_ROWS = 64.0
-VECTOR_COLUMNS = 16.0
-"""Columns that one block of a dot-product kernel computes."""
+DOT_ROWS = 4.0
+"""Rows up to which libraries take dot-product kernels (TensorRT-LLM's CUDA-core GEMM; cuBLAS has them for one row)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,12 +98,12 @@ def problem_ns(problem: Problem, scale_block: Float64, engine: Engine) -> Float6
 
 
 def dot_product_ns(problem: Problem, engine: Engine) -> Float64:
-    """Kernels for few rows, a block of threads per 16 columns: max~(flops / vector rate, traffic) + tile, ns."""
-    blocks = problem.copies.sum(axis=-1) * np.maximum(problem.n / VECTOR_COLUMNS, 1.0)
+    """Kernels for at most four rows, threads along K: max~(K · step, flops / vector rate, traffic), ns."""
     work = 2.0 * (problem.rows * problem.copies).sum(axis=-1) * problem.n * problem.k
-    compute = NS_PER_S * work / engine.vector_flop_per_s / np.minimum(1.0, blocks / engine.cores)
-    traffic = NS_PER_S * problem.nbytes / engine.bytes_per_s * (1.0 + engine.ramp_tiles / blocks)
-    return smooth_max(compute + engine.tile_ns, traffic)
+    compute = smooth_max(engine.dot_step_ns * problem.k, NS_PER_S * work / engine.vector_flop_per_s)
+    traffic = NS_PER_S * problem.nbytes / engine.bytes_per_s
+    fitting = problem.rows.max(axis=-1) <= DOT_ROWS
+    return np.where(fitting, smooth_max(compute, traffic), np.inf)
 
 
 def _families(problem: Problem, block: Float64) -> tuple[tuple[Bool, tuple[Tile, ...], bool], ...]:
@@ -153,7 +153,8 @@ PARAMETERS = (
     ParameterSpec("sustained", "1", 0.03, 0.0, 0.3, log=False, optional=True),
     ParameterSpec("ragged_share", "1", 0.3, 0.0, 4.0, log=False, optional=True),
     ParameterSpec("cast_ns", "ns", 1e-3, 1e-7, 1.0, optional=True),
-    ParameterSpec("vector_flop_per_s", "FLOP/s", 1e13, 1e10, 1e15, optional=True),
+    ParameterSpec("dot_step_ns", "ns", 1.0, 1e-3, 1e3, optional=True),
+    ParameterSpec("vector_flop_per_s", "FLOP/s", 2e13, 1e10, 1e15, given=True, profile="fp32_flop_per_s"),
 )
 """At most twelve end up fitted for a data type: what its kernels do not have stays at a bound and is held there."""
 

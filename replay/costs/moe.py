@@ -73,7 +73,7 @@ def _predict(values: Values, columns: Columns) -> Float64:
     return columns_ns(Engine.of(values), Moved(values["passes"], values["idle_share"]), columns)
 
 
-_UNUSED = ("split_ns", "reduce_ns", "vector_flop_per_s", "cast_ns")
+_UNUSED = ("split_ns", "reduce_ns", "dot_step_ns", "vector_flop_per_s", "cast_ns")
 
 PARAMETERS = (
     *(spec for spec in gemm.PARAMETERS if spec.name not in _UNUSED),
