@@ -26,9 +26,8 @@ from replay.trace import EventKind, Trace
 ORDER = 10
 LAYER = FIELDS.index("layer")
 _INSTANCE = re.compile(r"^nn\.Module: (?P<class>.*?)(?:_\d+)?$")
-_CONTAINER = re.compile(
-    r"^(?:Sequential|ModuleList|ModuleDict|\w*Stage\d*|\w*DataParallel|FSDP\w*|OptimizedModule|CheckpointWrapper)$"
-)
+_WRAPPER = re.compile(r"^(?:\w*DataParallel|FSDP\w*|OptimizedModule|CheckpointWrapper)$")
+_CONTAINER = re.compile(rf"{_WRAPPER.pattern}|^(?:Sequential|ModuleList|ModuleDict|\w*Stage\d*)$")
 
 
 def find(evidence: Evidence) -> Finding:
@@ -38,7 +37,9 @@ def find(evidence: Evidence) -> Finding:
     """
     finding = evidence.nothing()
     trace, calls = evidence.trace, evidence.calls
-    layers = _layers(_module_calls(trace, calls, evidence.engine.node < 0))
+    outside = evidence.engine.node < 0
+    layers = _layers(_module_calls(trace, calls, outside, _CONTAINER))
+    layers = layers or _layers(_module_calls(trace, calls, outside, _WRAPPER))  # models made of containers only
     if not layers:
         return finding
     number = _numbers(layers, trace, calls)
@@ -72,11 +73,11 @@ class ModuleCall:
     caller: int
 
 
-def _module_calls(trace: Trace, calls: Calls, chosen: Bool) -> list[ModuleCall]:
-    """Calls of modules among the chosen calls, callers first."""
+def _module_calls(trace: Trace, calls: Calls, chosen: Bool, container: re.Pattern[str]) -> list[ModuleCall]:
+    """Calls of modules among the chosen calls, callers first, without those of a class that is a container."""
     module = (trace.kind[calls.event] == EventKind.MODULE) & chosen
     kinds = [_INSTANCE.sub(r"\g<class>", name) for name in trace.names]
-    contained = np.array([bool(_CONTAINER.match(kind)) for kind in kinds], np.bool_)
+    contained = np.array([bool(container.match(kind)) for kind in kinds], np.bool_)
     code = calls.names(trace)
     around = calls.innermost(module & ~contained[code])
     found = []

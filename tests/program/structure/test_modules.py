@@ -80,6 +80,11 @@ def test_containers_and_parts_of_layers_are_none() -> None:
     assert layers([("Mixtral_0", moe)]) == [0, 0, 0, 0, 1]
 
 
+def test_where_only_containers_repeat_they_are_the_layers() -> None:
+    blocks: Tree = [(f"Sequential_{i}", [f"Conv2d_{i}", f"ReLU_{i}"]) for i in (0, 1)]
+    assert layers([("Net_0", [*blocks, "Linear_0"])]) == [0, 0, 1, 1, -1]
+
+
 def test_shared_weights_are_a_layer_each_time() -> None:
     shared = ("AlbertLayer_0", ["Linear_0"])
     assert layers([("Albert_0", [shared, shared, shared])]) == [0, 1, 2]
