@@ -45,6 +45,8 @@ def find(evidence: Evidence) -> Finding:
     first = {chunk: _first(evidence, counts, chunk) for chunk in counts}
     for one in agreed:
         for item, layer, role in zip(one.passes, one.layers, one.roles, strict=True):
+            if layer.max(initial=-1) + 1 != counts[item.chunk]:
+                continue  # cut otherwise than the chunk's other passes: left to weaker evidence
             _write(evidence, finding, item, np.where(layer >= 0, layer + first[item.chunk], layer), role)
     _spread_to_transfers(evidence, finding)
     return Finding(finding.states, finding.passes, _sentences(evidence, finding, counts, forward.how))
