@@ -21,7 +21,7 @@ from replay.core.columns import Bool, Float64, Int64
 
 FORWARD, UNKNOWN, BACKWARD, UPDATE = 1, 0, -1, 2
 
-_WIDE = 4.0  # times the 90th percentile of the distance between anchors of a backward pass: too wide to lie in one
+_STEP = 2.0  # from one size of gaps between backward anchors to the next: those beyond lie between passes
 _LEAST_WIDE = 8  # ops
 
 
@@ -43,7 +43,7 @@ def directions(work: Work) -> Int64:
     direction = np.full(len(work), UNKNOWN, np.int64)
     if not (work.anchor == BACKWARD).any():
         return direction
-    anchor = work.anchor if (work.anchor == FORWARD).any() else _with_gaps(work.anchor)
+    anchor = work.anchor if (work.anchor == FORWARD).any() else _with_gaps(work)
     known = np.flatnonzero(anchor)
     for first, last in pairwise(known.tolist()):
         if anchor[first] == anchor[last]:
@@ -73,19 +73,24 @@ def _after_updates(update: Bool) -> int:
     return int(np.flatnonzero(update)[-1]) + 1 if update.any() else 0
 
 
-def _with_gaps(anchor: Int64) -> Int64:
-    """Anchors, with forward ones in the middle of what is too wide for the inside of a backward pass.
+def _with_gaps(work: Work) -> Int64:
+    """Anchors, with forward ones where the distance between backward ones is too wide for the inside of a pass.
 
-    Where no name says forward, the stretch before the first backward op and every unusually wide gap is a forward pass.
+    Where no name says forward, the stretch before the first backward op and every gap beyond the widest step in the
+    sizes of gaps is a forward pass, as far as its work is not seen inside of backward passes.
     """
-    found = anchor.copy()
-    known = np.flatnonzero(anchor == BACKWARD)
+    known = np.flatnonzero(work.anchor == BACKWARD)
     gaps = np.diff(known)
-    limit = max(_LEAST_WIDE, _WIDE * float(np.percentile(gaps, 90))) if len(gaps) else _LEAST_WIDE
-    for first in np.flatnonzero(gaps > limit).tolist():
-        found[(known[first] + known[first + 1]) // 2] = FORWARD
-    if known[0] > 0:
-        found[known[0] // 2] = FORWARD
+    sizes = np.unique(np.r_[1, gaps])
+    steps = np.where(sizes[1:] >= _LEAST_WIDE, sizes[1:] / sizes[:-1], 0.0)
+    wide = gaps >= (sizes[1:][np.argmax(steps)] if steps.max(initial=0.0) >= _STEP else np.inf)
+    found = work.anchor.copy()
+    apart = np.zeros(len(work), np.bool_)
+    apart[: known[0]] = True
+    for first, last in zip(known[:-1][wide].tolist(), known[1:][wide].tolist(), strict=True):
+        apart[first + 1 : last] = True
+    inside = ~apart & (np.arange(len(work)) < known[-1])
+    found[apart & ~work.update & ~np.isin(work.symbol, work.symbol[inside])] = FORWARD
     return found
 
 
