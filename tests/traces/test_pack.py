@@ -13,7 +13,7 @@ import pytest
 
 from traces.record.job import Job
 from traces.record.matrix_runs import RUNS
-from traces.record.pack import ARCHIVE, CASES, pack
+from traces.record.pack import ARCHIVE, CASES, compact, pack
 
 STEPS = {"median": 100.0, "spread_pct": 0.5, "values": [100.0]}
 COUNTERFACTUAL = next(r for r in RUNS if r.base)
@@ -58,3 +58,28 @@ def test_cases_lead_both_ways_and_to_the_disturbed_run(packed: Path) -> None:
     assert cases[f"other -> {base}"]["source"] == f"{ARCHIVE}/other"
     assert cases[f"{base} -> {COUNTERFACTUAL.name}"]["edit"] == COUNTERFACTUAL.edit
     assert [run["layout"]["ep"] for run in document["run"] if run["name"] == "other"] == [2]
+
+
+def test_compacting_rounds_times_and_keeps_rows_inside_one_another() -> None:
+    """Outer [1.04, 3.06] becomes [1.0, 3.1], inner [1.06, 3.04] becomes [1.1, 3.0]; metadata stays in front."""
+    rows = [
+        {"ph": "X", "cat": "kernel", "name": "k", "ts": 1.06, "dur": 1.98},
+        {"ph": "M", "name": "process_name", "ts": 0},
+        {"ph": "X", "cat": "cpu_op", "name": "o", "ts": 1.04, "dur": 2.02},
+    ]
+    got = json.loads(compact(json.dumps({"traceEvents": rows}).encode()))["traceEvents"]
+    assert [(row["name"], row["ts"], row.get("dur")) for row in got] == [
+        ("process_name", 0, None), ("o", 1.0, 2.1), ("k", 1.1, 1.9),
+    ]  # fmt: skip
+
+
+def test_targets_only_are_no_sources(packed: Path) -> None:
+    """The run is described and predicted; neither its traces nor cases from it are shipped."""
+    name = "cpu-dp2-mb8"
+    write(packed / "more", Job(name, 2, 1, 4, 4, gbs=32))
+    pack([packed / "runs", packed / "more"], packed)
+    with tarfile.open(packed / ARCHIVE) as archive:
+        assert [member for member in archive.getnames() if name in member] == [f"{name}/run.json"]
+    cases = tomllib.loads((packed / CASES).read_text())["case"]
+    assert not [case for case in cases if case["source"].endswith(name)]
+    assert [case for case in cases if case["name"].endswith(f"-> {name}")]

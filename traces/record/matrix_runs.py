@@ -93,3 +93,9 @@ _COUNTERFACTUAL = (
 )
 
 RUNS = (*_GRID, *_HABITS, *_COUNTERFACTUAL)
+
+TARGETS_ONLY = frozenset({
+    "pp2-vpp2-dp8-ep8-mb4", "pp2-dp8-ep4-mb4", "pp4-vpp2-dp4-ep4-mb8", "pp2-dp2-ep2-mb16", "pp2-dp4-ep1-mb8",
+    "pp1-dp8-ep8-mb4", "pp2-vpp2-dp4-ep2-mb8", "cpu-dp2-mb8", "cpu-dp2-ep2-mb8", "cpu-pp2-mb16",
+})  # fmt: skip
+"""Runs with the largest traces: their steps are predicted, but nothing from them, which keeps the archive small."""
