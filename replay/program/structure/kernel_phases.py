@@ -14,6 +14,7 @@ import numpy as np
 
 from replay.core.columns import Bool, Int64
 from replay.core.units import percent
+from replay.graph.types import OpKind
 from replay.program.open_ranges import FIELDS
 from replay.program.structure._directions import BACKWARD, FORWARD, UNKNOWN, UPDATE, Work, directions
 from replay.program.structure._evidence import Evidence, Finding
@@ -49,7 +50,7 @@ def find(evidence: Evidence) -> Finding:
     for sequence in sequences(evidence):
         if unsaid[sequence.op[sequence.compute]].any():
             _label(evidence, names, symbol, sequence, finding)
-    weight = np.where(evidence.graph.comm >= 0, 0, evidence.graph.duration_ns)
+    weight = np.where(evidence.graph.kind == OpKind.COMPUTE, evidence.graph.duration_ns, 0)
     told = unsaid & np.isin(finding.states[:, PHASE], (Phase.FORWARD, Phase.BACKWARD))
     share = percent(float(weight[told].sum()), float(weight.sum()))
     sentence = f"kernel names: forward and backward told apart for {share:.0f} % of compute time"

@@ -103,8 +103,9 @@ def _spread_to_transfers(evidence: Evidence, finding: Finding) -> None:
 
 
 def _sentences(evidence: Evidence, finding: Finding, counts: Mapping[int, int], how: str) -> tuple[str, ...]:
-    weight = evidence.graph.duration_ns.astype(np.float64)
-    inside = (evidence.passes >= 0) & np.isin(evidence.said("phase"), PASS_PHASES) & (evidence.graph.lane >= 0)
+    work = np.isin(evidence.graph.kind, (OpKind.COMPUTE, OpKind.TRANSFER))
+    weight = np.where(work, evidence.graph.duration_ns, 0).astype(np.float64)
+    inside = (evidence.passes >= 0) & np.isin(evidence.said("phase"), PASS_PHASES)
     share = percent(float(weight[finding.states[:, LAYER] >= 0].sum()), float(weight[inside].sum()))
     sizes = Counter(counts.values())
     words = ", ".join(f"{size} in {n} {'chunk' if n == 1 else 'chunks'}" for size, n in sizes.items())
