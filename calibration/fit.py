@@ -42,7 +42,7 @@ class FitOptions:
     errors: Errors = Errors.AUTO
     start: Mapping[str, float] = field(default_factory=dict)
     seed: int = 0
-    tolerance: float = 1e-12
+    tolerance: float = 1e-14
 
 
 @dataclass(frozen=True, slots=True)

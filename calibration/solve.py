@@ -16,9 +16,10 @@ THINNED_ROWS = 4096
 """Rows that are enough to place some twelve parameters; the rest of a table only makes them more precise."""
 
 _RESCALINGS = 4
+_SCALE_TOLERANCE = 0.03  # where the loss bends needs no more digits
 _FIRST_SCALE = 0.1  # of log residuals: what is beyond 13 % off counts less before the real scale is known
 _LARGE_TOLERANCE = 0.03  # over the number of rows: a sixth of a standard error
-_EVALUATIONS = 100  # steps of one minimisation; a valley that takes longer is flat, and judged as such
+_STEPS = 60  # of one minimisation; a valley that takes longer is flat, and judged as such
 ROUGH = 1e-6
 """Tolerance that is enough to see what the samples cannot tell."""
 
@@ -60,7 +61,7 @@ def solve(
         point = _minimise(problem, Solution(point, weights, scale, loss), tolerance)
         before, scale = scale, scale_of(weights * problem.residuals(point))
         weights = weights_of(problem, scale)
-        if abs(scale - before) < 0.01 * before:
+        if abs(scale - before) < _SCALE_TOLERANCE * before:
             break
     return Solution(point, weights, scale, loss)
 
@@ -99,9 +100,10 @@ def _minimise(problem: Problem, start: Solution, tolerance: float) -> Float64:
     robust = {"loss": "soft_l1", "f_scale": TUNING * start.scale}
     kind = robust if start.loss is Loss.ROBUST else {"loss": "linear"}
     central = tolerance < 1e-8 and len(problem) < THINNED_ROWS
+    evaluations = _STEPS * (1 + (2 if central else 1) * len(start.point))
     with np.errstate(invalid="ignore", divide="ignore"):  # lmfit's own errors, which are not used
         result = lmfit.Minimizer(residuals, parameters).minimize(
-            method="least_squares", x_scale="jac", jac="3-point" if central else "2-point", max_nfev=_EVALUATIONS,
-            ftol=tolerance, xtol=tolerance, gtol=tolerance, **kind,
+            method="least_squares", x_scale="jac", jac="3-point" if central else "2-point", max_nfev=evaluations,
+            ftol=tolerance, xtol=tolerance, gtol=None, **kind,
         )  # fmt: skip
     return np.array([p.value for p in result.params.values()])
