@@ -133,8 +133,8 @@ def _score(score: Score | None) -> str:
 
 
 def _error(parameter: Parameter) -> str:
-    if parameter.stderr is None:
-        return (
-            f"{parameter.grade.label}, {parameter.source}" if parameter.grade > Grade.FITTED else parameter.grade.label
-        )
-    return f"{parameter.stderr:.2g} ({100 * parameter.stderr / abs(parameter.value):.1f} %)"
+    if parameter.stderr is not None:
+        return f"{parameter.stderr:.2g} ({100 * parameter.stderr / abs(parameter.value):.1f} %)"
+    if parameter.grade is Grade.ASSUMED:
+        return f"held: {parameter.source.removeprefix('not fitted: ')}"
+    return parameter.grade.label
