@@ -199,6 +199,17 @@ def test_expert_gradients_vanish_with_their_group() -> None:
     assert retimed(graph, rows, ep=16).apply(graph).duration_ns[0] == 0
 
 
+def test_expert_gradients_follow_the_experts_of_a_rank_where_their_group_stays() -> None:
+    """ep 4 to 8 on twice the ranks: groups of 4 as before, 2 experts of 4 each."""
+    groups = (Group("edp", "EXPERT_DATA_PARALLEL_GROUP", (0, 4, 8, 12)),)
+    sync = Exchange(CollectiveKind.ALL_REDUCE, 1 << 24, 0)
+    graph, rows = step([("grad_sync", "AllReduce", 900, sync), ("experts", "grouped_gemm", 100, None)], groups)
+    trace = trace_of(rows)
+    labels = label(graph, trace, LAYOUT, MODEL)
+    result = retime(graph, labels, LAYOUT, LAYOUT.change(ep=8, dp=32), RetimeContext(trace, MODEL))
+    assert result.apply(graph).duration_ns[0] == 450
+
+
 def test_gradients_that_were_never_exchanged_are_named() -> None:
     graph, rows = step([("experts", "grouped_gemm", 100, None)])
     warnings = retimed(graph, rows, ep=8, source=replace(LAYOUT, ep=16)).warnings
