@@ -47,8 +47,8 @@ def command(sources: tuple[Path, ...], output: Path, **given: Any) -> None:
     """Fit cost models of GEMMs, experts, attention and collectives to measurements, and write a hardware profile.
 
     SOURCE is a log of nccl-tests, rccl-tests, hccl_test or all_reduce_bench, a table (CSV, Parquet, JSON) of
-    aiconfigurator, vidur or SimuMax, any table with --mapping, or a folder of these; content tells the format. What the
-    samples cannot determine is refused with a sentence, the rest is written with errors and hold-out scores.
+    aiconfigurator, vidur or SimuMax, any table with --mapping, a trace, or a folder of these; content tells the format.
+    What the samples cannot determine is refused with a sentence, the rest is written with errors and hold-out scores.
     """
     from replay import api  # noqa: PLC0415 - keeps `replay --help` fast
 

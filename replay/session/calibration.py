@@ -14,14 +14,17 @@ from calibration.loss import Loss
 from calibration.profile import Target
 from calibration.run import Calibration
 from calibration.run import calibrate as fit_all
+from calibration.trace_samples import samples_of_trace
 from hwprofiles.schema import HardwareProfile
 from hwprofiles.write import to_toml
+from parsers import read
 from parsers.samples import read_samples
 from parsers.samples._mapping import load as load_mapping
-from replay.core.errors import RefusedError
+from replay.core.errors import RefusedError, TraceError
 from replay.report.calibration.document import document
 from replay.samples import Samples
 from replay.session.write import require_bokeh, writing
+from replay.trace import Trace
 
 Progress = Callable[[str], None]
 
@@ -46,11 +49,25 @@ def calibrate(sources: Sequence[Path], request: Request, progress: Progress = la
     :class:`RefusedError` where the samples are of several devices and none is chosen.
     """
     progress("reading")
-    samples = read_samples(sources, load_mapping(request.mapping) if request.mapping else None)
-    samples = of_device(samples, request.device)
+    samples = of_device(_samples(sources, request), request.device)
     target = _target(samples, request)
     options = FitOptions(loss=Loss.ROBUST if request.robust else Loss.PLAIN)
     return fit_all(samples, target, options, progress)
+
+
+def _samples(sources: Sequence[Path], request: Request) -> Samples:
+    """Samples of logs and tables; where the sources hold none of these, of the trace that they are."""
+    mapping = load_mapping(request.mapping) if request.mapping else None
+    try:
+        return read_samples(sources, mapping)
+    except TraceError as error:
+        try:
+            recorded = read(sources)
+        except TraceError:
+            raise error from None
+        if not isinstance(recorded, Trace):
+            raise
+        return samples_of_trace(recorded)
 
 
 def of_device(samples: Samples, device: str) -> Samples:
