@@ -41,9 +41,12 @@ def read(file: SourceFile) -> Samples:
     gathered = Gathered(file.name)
     device = str(system.get("sys_name", ""))
     lines = _lines(text.decode("utf-8", "replace"))
-    for op, entry in ops.items():
-        for key, efficiency in (entry.get("accurate_efficient_factor") or {}).items():
-            _take(op, key, (float(efficiency), float(entry["tflops"]) * 1e12), (device, lines), gathered)
+    try:
+        for op, entry in ops.items():
+            for key, efficiency in (entry.get("accurate_efficient_factor") or {}).items():
+                _take(op, key, (float(efficiency), float(entry["tflops"]) * 1e12), (device, lines), gathered)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise TraceError(f"{file.name}: is not a SimuMax system file ({error})") from None
     return gathered.samples()
 
 
