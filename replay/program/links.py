@@ -1,9 +1,10 @@
 """What a step's own transfers say about its links: time of a message by its size, inside a node and between nodes.
 
-A collective of n ranks that moves S bytes sends messages one after the other (Thakur et al. 2005): a ring all-reduce
-2 (n - 1) of S / n, ring gathers and scatters and a direct all-to-all n - 1 of S / n, a send one of S. So every
-transfer seen is a sample t / messages at the message size, whatever its kind, and together they form one curve per
-tier: straight between samples, level below the smallest where latency decides, of constant bandwidth above the largest.
+A collective of n ranks that moves S bytes starts up and sends messages one after the other (Thakur et al. 2005): a ring
+all-reduce 2 (n - 1) of S / n, ring gathers and scatters and a direct all-to-all n - 1 of S / n, a send one of S. So
+every transfer seen is a sample (t - start-up) / messages at the message size, whatever its kind, and together they form
+one curve per tier: straight between samples, of constant bandwidth above the largest. Transfers too small for bandwidth
+to matter tell the start-up, and the latency of a message where they differ in the number of messages.
 """
 
 from __future__ import annotations
@@ -55,22 +56,29 @@ class Moved:
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """Time of one message by its size, both ascending."""
+    """Time of one message by its size, both ascending, and what a transfer takes before its first."""
 
     nbytes: Float64
     time_ns: Float64
+    start_up_ns: float = 0.0
 
     @staticmethod
-    def through(samples: Mapping[float, Sequence[float]]) -> Curve:
+    def through(samples: Mapping[float, Sequence[float]], start_up_ns: float = 0.0) -> Curve:
         """The curve through samples by size; where the mean falls with size, the larger time before it is kept."""
         sizes = np.array(sorted(samples))
-        return Curve(sizes, np.maximum.accumulate([float(np.mean(samples[size])) for size in sizes.tolist()]))
+        means = np.maximum.accumulate([float(np.mean(samples[size])) for size in sizes.tolist()])
+        return Curve(sizes, means, start_up_ns)
+
+    def time_of(self, moved: Moved) -> tuple[float, Grade]:
+        """Time of a transfer, and whether its messages' size lies among those seen."""
+        each, grade = self.at(moved.message_nbytes)
+        return self.start_up_ns + moved.messages * each, grade
 
     def at(self, nbytes: float) -> tuple[float, Grade]:
-        """Time of a message, and whether its size lies among those seen."""
+        """Time of a message."""
         low, high = float(self.nbytes[0]), float(self.nbytes[-1])
         if nbytes > high:
-            return float(self.time_ns[-1]) * nbytes / high, Grade.EXTRAPOLATED
+            return float(self.time_ns[-1]) * nbytes / max(high, 1.0), Grade.EXTRAPOLATED
         if nbytes >= low:
             return float(np.interp(nbytes, self.nbytes, self.time_ns)), Grade.FITTED
         level = low <= SMALL_NBYTES
@@ -95,12 +103,11 @@ class Links:
         tier = self._between_nodes(moved.ranks)
         curve, link = self.curves.get(tier), self._link(tier)
         if curve is not None:
-            each, grade = curve.at(moved.message_nbytes)
-            return each * moved.messages, grade
+            return curve.time_of(moved)
         if link is not None:
             return float(link.time_ns(moved.message_nbytes)) * moved.messages, Grade.DATASHEET
         other = self.curves.get(not tier)
-        return None if other is None else (other.at(moved.message_nbytes)[0] * moved.messages, Grade.ASSUMED)
+        return None if other is None else (other.time_of(moved)[0], Grade.ASSUMED)
 
     def ratio(self, before: Moved, after: Moved) -> tuple[float, Grade]:
         """New over old time of a transfer that was measured as ``before``: by messages and bytes, on their links.
@@ -131,23 +138,45 @@ def learn_links(graph: Graph, profile: HardwareProfile | None = None) -> Links:
     """Links as the transfers of ``graph`` show them.
 
     Median where all members were seen (R3), the shortest of a size where some were: the others hold waiting.
-    Messages of latency alone are as long as the shortest of them, whoever sent it.
     """
     per_node = int((profile and profile.get("devices_per_node")) or ASSUMED_DEVICES_PER_NODE)
     links = Links({}, per_node, profile)
-    samples: dict[bool, dict[float, list[float]]] = defaultdict(lambda: defaultdict(list))
+    shown: dict[bool, list[tuple[Moved, float]]] = defaultdict(list)
     for moved, complete, durations in _transfers(graph):
-        shown = float(np.median(durations)) if complete else float(min(durations))
-        samples[links._between_nodes(moved.ranks)][moved.message_nbytes].append(shown / moved.messages)
-    curves = {tier: Curve.through(_levelled(found)) for tier, found in samples.items()}
-    return Links(curves, per_node, profile)
+        time_ns = float(np.median(durations) if complete else min(durations))
+        shown[links._between_nodes(moved.ranks)].append((moved, time_ns))
+    return Links({tier: _curve(samples) for tier, samples in shown.items()}, per_node, profile)
 
 
-def _levelled(samples: Mapping[float, Sequence[float]]) -> dict[float, list[float]]:
-    """Samples with one for all small messages, the shortest: what the others took longer was no transfer."""
-    small = [(min(times), size) for size, times in samples.items() if size <= SMALL_NBYTES]
-    large = {size: list(times) for size, times in samples.items() if size > SMALL_NBYTES}
-    return {min(small)[1]: [min(small)[0]], **large} if small else large
+def _curve(shown: Sequence[tuple[Moved, float]]) -> Curve:
+    """The curve of one tier: start-up and latency from its small transfers, then a point for every larger size."""
+    start_up_ns, latency_ns = _small([(m.messages, time) for m, time in shown if m.message_nbytes <= SMALL_NBYTES])
+    samples: dict[float, list[float]] = defaultdict(list)
+    for moved, time_ns in shown:
+        if moved.message_nbytes > SMALL_NBYTES:
+            samples[moved.message_nbytes].append(max(time_ns - start_up_ns, 0.0) / moved.messages)
+    if start_up_ns + latency_ns > 0:
+        samples[0.0] = [latency_ns]
+    return Curve.through(samples, start_up_ns)
+
+
+def _small(times: Sequence[tuple[int, float]]) -> tuple[float, float]:
+    """Start-up and latency of a message, from the shortest transfer of every number of messages.
+
+    Least squares of t = start-up + messages x latency; what a lone number of messages takes is all start-up.
+    """
+    counts = sorted({count for count, _ in times})
+    shortest = [min(time for other, time in times if other == count) for count in counts]
+    if not counts:
+        return 0.0, 0.0
+    if len(counts) == 1:
+        return shortest[0], 0.0
+    latency, start_up = np.polyfit(counts, shortest, 1)
+    if latency <= 0 or start_up < 0:
+        return (
+            (min(shortest), 0.0) if latency <= 0 else (0.0, min(t / n for t, n in zip(shortest, counts, strict=True)))
+        )
+    return float(start_up), float(latency)
 
 
 def _transfers(graph: Graph) -> list[tuple[Moved, bool, list[int]]]:

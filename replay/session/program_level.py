@@ -27,7 +27,7 @@ from replay.session.baseline import Baseline
 from replay.session.brackets import lateness_part, retiming_part, transfer_part
 from replay.session.interval import bias
 from replay.session.prediction import Lift, Prediction
-from replay.session.question import Facts, Question
+from replay.session.question import Facts, Question, parse_chunk_layers
 from replay.session.source import Source
 from replay.simulate.engine import simulate
 from replay.trace import Trace
@@ -66,14 +66,14 @@ def predict(baseline: Baseline, source: Source, question: Question, facts: Facts
     source = replace(source, layout=labels.layout)
     target = source.layout.change(**question.layout)
     _check_answered(source.layout, target)
-    if target == source.layout and question.experts is None:
-        return replace(
-            graph_level.predict(baseline, question, facts), target=target
-        )  # R1: changing nothing changes nothing
+    if target == source.layout and not (question.experts or question.chunk_layers):
+        same = graph_level.predict(baseline, question, facts)  # R1: changing nothing changes nothing
+        return replace(same, target=target)
     if (labels.template < 0).all():
         raise RefusedError(
             f"{' '.join(question.options())} needs to know what each op belongs to, but nothing in this trace says; "
-            "record framework operators, or ranges such as 'forward microbatch=0 chunk=0', 'layer=0' and 'attn(F)' around the work"
+            "record framework operators, or ranges around the work such as 'forward microbatch=0 chunk=0', 'layer=0' "
+            "and 'attn(F)'"
         )
     relaid = _moves_ops(baseline, labels, target, question)
     notes: tuple[str, ...] = ()
@@ -127,7 +127,7 @@ def _context(trace: Trace, model: ModelSpec, question: Question, facts: Facts) -
 def _moves_ops(baseline: Baseline, labels: Labels, target: Layout, question: Question) -> bool:
     """Whether ops change places: another order of passes, or other partners where all ranks are here to meet them."""
     source = labels.layout
-    if any(getattr(source, key) != getattr(target, key) for key in RELAID):
+    if question.chunk_layers or any(getattr(source, key) != getattr(target, key) for key in RELAID):
         return True
     complete = len(baseline.trace.ranks) == source.world_size > 1
     experts = source.ep != target.ep or bool(question.experts)
@@ -154,7 +154,9 @@ def _relaid(asked: Asked) -> Prediction:
     lifted, forced = _lift(asked, source.graph, simulate(source.graph).step_ns)
     retimed = retiming.apply(graph)
     links = learn_links(graph, asked.context.profile)
-    laid_out = synthesise(program, asked.target, Timing(retimed.duration_ns, retimed.grade, links, retiming.factor))
+    timing = Timing(retimed.duration_ns, retimed.grade, links, retiming.factor)
+    sizes = parse_chunk_layers(asked.question.chunk_layers) if asked.question.chunk_layers else ()
+    laid_out = synthesise(program, asked.target, timing, sizes)
     target = graph_level.edit(laid_out.graph, asked.question)
     timeline = simulate(target, residuals=True)
     ratio = timeline.step_ns / simulate(source.graph, residuals=True).step_ns

@@ -18,6 +18,7 @@ from replay.core.columns import Bool, Float64
 from replay.program.gemm_shapes import GemmShapes
 
 _NEAR = 1.25  # rows that differ by less are the same rows
+_ASSUMED_SLOPE = 0.11  # more time per FLOP for half the rows
 _LARGEST_OVERHEAD = 0.5  # of the shortest grouped GEMM: more cannot be told from a slow kernel
 
 
@@ -28,6 +29,7 @@ class GroupedCost:
     expert_ns: float
     log_rows: Float64
     ns_per_flop: Float64
+    assumed: bool = False  # the step shows GEMMs of one number of rows only
 
     def time_ns(self, experts: Float64, flops: Float64, rows: Float64) -> Float64:
         """a · E + u(r) · F."""
@@ -56,9 +58,12 @@ def learn(duration_ns: Float64, shapes: GemmShapes, grouped: Bool, dense: Bool) 
         if size > rows * _NEAR:
             same = beside & (shapes.rows == size)
             points[size] = float(duration_ns[same].sum() / shapes.flops[same].sum())
+    assumed = len(points) == 1
+    if assumed:
+        points = {rows / 2: (1 + _ASSUMED_SLOPE) * points[rows], **points}
     order = np.array(sorted(points))
     falling = np.minimum.accumulate([points[size] for size in order.tolist()])
-    return GroupedCost(overhead, np.log2(order), falling)
+    return GroupedCost(overhead, np.log2(order), falling, assumed)
 
 
 def _overhead_ns(time: Float64, flops: Float64, experts: Float64) -> float:

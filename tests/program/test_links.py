@@ -5,7 +5,7 @@ import pytest
 
 from hwprofiles import HardwareProfile, Parameter
 from replay.core.evidence import Grade
-from replay.program.links import Curve, Links, Moved
+from replay.program.links import Curve, Links, Moved, _small
 from replay.trace import CollectiveKind
 
 MIB = 1 << 20
@@ -31,6 +31,29 @@ def test_larger_messages_go_at_the_bandwidth_of_the_largest() -> None:
 def test_small_messages_take_the_latency() -> None:
     """4 bytes as long as 8."""
     assert links(inside=CURVE).time_ns(Moved(CollectiveKind.SEND, 4, (0, 1))) == (10.0, Grade.FITTED)
+
+
+def test_a_transfer_starts_up_once() -> None:
+    """5 ns, then 6 messages of 410 ns."""
+    slow = Curve(CURVE.nbytes, CURVE.time_ns, start_up_ns=5.0)
+    assert links(inside=slow).time_ns(Moved(CollectiveKind.ALL_REDUCE, 64 * MIB, FOUR)) == (6 * 410.0 + 5, Grade.FITTED)
+
+
+@pytest.mark.parametrize(
+    ("times", "expected"),
+    [
+        ([], (0, 0)),
+        ([(2, 20.0), (2, 24.0)], (20, 0)),
+        ([(2, 20.0), (6, 40.0)], (10, 5)),
+        ([(2, 20.0), (6, 16.0)], (16, 0)),
+        ([(2, 8.0), (6, 30.0)], (0, 4)),
+    ],
+)
+def test_small_transfers_tell_start_up_and_latency(
+    times: list[tuple[int, float]], expected: tuple[float, float]
+) -> None:
+    """Two numbers of messages make a line; it neither falls nor begins below 0."""
+    assert _small(times) == pytest.approx(expected)
 
 
 def test_a_rank_alone_sends_nothing() -> None:
