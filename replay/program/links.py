@@ -9,14 +9,15 @@ to matter tell the start-up, and the latency of a message where they differ in t
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from hwprofiles import HardwareProfile
-from replay.collectives._link import Link
+from replay.collectives._network import collective_time
+from replay.collectives._two_tiers import Nodes
 from replay.core.columns import Float64
 from replay.core.evidence import Grade
 from replay.graph.types import Graph, OpKind
@@ -96,17 +97,21 @@ class Links:
     def time_ns(self, moved: Moved) -> tuple[float, Grade] | None:
         """Time of a transfer that was not measured; ``None`` where nothing says how fast its links are.
 
-        From the samples of its tier, else from the profile, else from the samples of the other tier (assumed).
+        From the samples of its tier inside their range, a profile's calibrated links, the samples beyond their range,
+        the profile's datasheet, the samples of the other tier (assumed): the first there is.
         """
         if not moved.messages or moved.nbytes <= 0:
             return 0.0, Grade.FITTED
         tier = self._between_nodes(moved.ranks)
-        curve, link = self.curves.get(tier), self._link(tier)
-        if curve is not None:
-            return curve.time_of(moved)
-        if link is not None:
-            return float(link.time_ns(moved.message_nbytes)) * moved.messages, Grade.DATASHEET
-        other = self.curves.get(not tier)
+        curve, other = self.curves.get(tier), self.curves.get(not tier)
+        seen = None if curve is None else curve.time_of(moved)
+        if seen is not None and seen[1] <= Grade.FITTED:
+            return seen
+        known = self._from_profile(moved)
+        if known is not None and (seen is None or known[1] <= Grade.EXTRAPOLATED):
+            return known
+        if seen is not None:
+            return seen
         return None if other is None else (other.time_of(moved)[0], Grade.ASSUMED)
 
     def ratio(self, before: Moved, after: Moved) -> tuple[float, Grade]:
@@ -126,12 +131,15 @@ class Links:
     def _between_nodes(self, ranks: tuple[int, ...]) -> bool:
         return len({rank // self.devices_per_node for rank in ranks}) > 1
 
-    def _link(self, between_nodes: bool) -> Link | None:
-        tier = "inter" if between_nodes else "intra"
-        bandwidth = self.profile.get(f"{tier}_node_bytes_per_s") if self.profile else None
-        if self.profile is None or bandwidth is None:
+    def _from_profile(self, moved: Moved) -> tuple[float, Grade] | None:
+        """Time by the profile's links, ``None`` without a profile or where it does not know them."""
+        if self.profile is None:
             return None
-        return Link(bandwidth, self.profile.get(f"{tier}_node_latency_ns") or 0.0)
+        on_nodes = Counter(rank // self.devices_per_node for rank in moved.ranks)
+        nodes = Nodes(len(on_nodes), max(on_nodes.values()), self.profile.get("nics_per_device") or 1.0)
+        kind = CollectiveKind.SEND_RECV if moved.kind in _TRANSFERS else moved.kind
+        found = collective_time(self.profile, kind, moved.nbytes, nodes)
+        return None if found is None else (float(found.time_ns[0]), Grade(int(found.grade[0])))
 
 
 def learn_links(graph: Graph, profile: HardwareProfile | None = None) -> Links:

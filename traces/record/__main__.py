@@ -1,4 +1,4 @@
-"""Command line: ``python -m traces.record sample|run|matrix|pack|cpu``."""
+"""Command line: ``python -m traces.record sample|run|links|matrix|pack|cpu``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from pathlib import Path
 from traces.record import cpu_command, run_command
 from traces.record.job import Job
 from traces.record.launcher import record
+from traces.record.link_tests import Plan as LinkPlan
+from traces.record.link_tests import record_links
 from traces.record.matrix import record_matrix
+from traces.record.matrix_runs import SCALE
 from traces.record.pack import pack
 from traces.record.worker import Plan
 
@@ -30,6 +33,8 @@ def main(arguments: Sequence[str]) -> None:
         record(Plan(TARGET, out / TARGET.name, command=command, traces=False))
     elif options.command == "matrix":
         record_matrix(options.out, options.only, resume=options.resume)
+    elif options.command == "links":
+        record_links(LinkPlan(options.out, options.scale))
     elif options.command == "pack":
         pack(options.folders, options.out)
     elif options.command == "cpu":
@@ -45,6 +50,9 @@ def _parser() -> argparse.ArgumentParser:
     sample = commands.add_parser("sample", help="record the shipped pair of jobs again")
     sample.add_argument("--out", type=Path, help="folder that gets the two recordings (default: traces/)")
     run_command.add_options(commands.add_parser("run", help="record one job on emulated devices"))
+    links = commands.add_parser("links", help="measure the emulated links as nccl-tests does")
+    links.add_argument("--out", type=Path, required=True, help="log to write")
+    links.add_argument("--scale", type=float, default=SCALE, help="stretch all durations by this factor")
     matrix = commands.add_parser("matrix", help="record all runs that predictions are checked with")
     matrix.add_argument("--out", type=Path, required=True, help="folder that gets a folder a run")
     matrix.add_argument("--only", nargs="+", default=(), metavar="NAME", help="these runs only")
