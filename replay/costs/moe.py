@@ -76,7 +76,7 @@ def _predict(values: Values, columns: Columns) -> Float64:
 _UNUSED = ("split_ns", "reduce_ns", "dot_step_ns", "vector_flop_per_s", "cast_ns")
 
 PARAMETERS = (
-    *(spec for spec in gemm.PARAMETERS if spec.name not in _UNUSED),
+    *(replace(spec, optional=not spec.given) for spec in gemm.PARAMETERS if spec.name not in _UNUSED),
     ParameterSpec("passes", "1", 1.0, 0.01, 20.0, optional=True),
     ParameterSpec("idle_share", "1", 0.3, 0.0, 2.0, log=False, optional=True),
 )
