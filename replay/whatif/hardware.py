@@ -47,6 +47,9 @@ MEMORY = (0.8, 1.25)  # sustained shares of the bandwidth range from 0.67 (B200)
 LINKS = (0.8, 1.6)  # bus bandwidth reaches 0.6 to 1.05 of the datasheet's link on A100 and H100 (nccl-tests)
 UNKNOWN = (0.5, 2.0)
 
+EXPLAINED = 3.0
+"""A model explains a transfer that took up to this many times as long; beyond, something else held it up."""
+
 BF16 = Elements(2, 2, 2)
 _MATRIX_CLASSES = (OpClass.GEMM, OpClass.ATTENTION, OpClass.CONVOLUTION)
 
@@ -200,10 +203,22 @@ def _put_collectives(ratios: _Ratios, graph: Graph, ops: Int64, devices: Devices
             lost += len(chosen)
             ratios.put(chosen, 1.0, (Grade.ASSUMED, UNKNOWN), "as measured: bytes, ranks or links are not known")
             continue
-        formula = f"measured x {kind.name.lower()} of both profiles ({times[1][2]})"
         grade = max(times[0][1], times[1][1])
-        ratios.put(chosen, times[1][0] / times[0][0], (grade, FITTED if grade <= Grade.FITTED else LINKS), formula)
+        ratio, how = _moved(graph.duration_ns[chosen].astype(np.float64), times[0][0], times[1][0])
+        known = (grade, FITTED if grade <= Grade.FITTED else LINKS)
+        ratios.put(chosen, ratio, known, f"{how} {kind.name.lower()} of both profiles ({times[1][2]})")
     return (f"{lost} transfers keep their time: bytes, ranks or links are not known",) if lost else ()
+
+
+def _moved(measured_ns: Float64, old_ns: float, new_ns: float) -> tuple[Float64, str]:
+    """Ratio of a transfer, and in words: new / old where the old model explains what was measured, within a factor of 3.
+
+    What it does not explain (latency that a datasheet lacks) stays, and the explained part changes.
+    """
+    measured = np.maximum(measured_ns, 1.0)
+    if float(np.median(measured)) <= EXPLAINED * old_ns:
+        return np.full(len(measured), new_ns / old_ns), "measured x"
+    return (np.maximum(measured - old_ns, 0.0) + new_ns) / measured, "measured - old + new"
 
 
 def _collective(
