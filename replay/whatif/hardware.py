@@ -211,7 +211,7 @@ def _put_collectives(ratios: _Ratios, graph: Graph, ops: Int64, devices: Devices
 
 
 def _moved(measured_ns: Float64, old_ns: float, new_ns: float) -> tuple[Float64, str]:
-    """Ratio of a transfer, and in words: new / old where the old model explains what was measured, within a factor of 3.
+    """Ratio of a transfer, and in words: new / old where the old model explains what was measured to a factor of 3.
 
     What it does not explain (latency that a datasheet lacks) stays, and the explained part changes.
     """
