@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from traces.record import cpu_command, run_command
+from traces.record.cpu_links import record_cpu_links
 from traces.record.job import Job
 from traces.record.launcher import record
 from traces.record.link_tests import Plan as LinkPlan
@@ -34,7 +35,10 @@ def main(arguments: Sequence[str]) -> None:
     elif options.command == "matrix":
         record_matrix(options.out, options.only, resume=options.resume)
     elif options.command == "links":
-        record_links(LinkPlan(options.out, options.scale))
+        if options.cpu:
+            record_cpu_links(options.out)
+        else:
+            record_links(LinkPlan(options.out, options.scale))
     elif options.command == "pack":
         pack(options.folders, options.out)
     elif options.command == "cpu":
@@ -50,8 +54,9 @@ def _parser() -> argparse.ArgumentParser:
     sample = commands.add_parser("sample", help="record the shipped pair of jobs again")
     sample.add_argument("--out", type=Path, help="folder that gets the two recordings (default: traces/)")
     run_command.add_options(commands.add_parser("run", help="record one job on emulated devices"))
-    links = commands.add_parser("links", help="measure the emulated links as nccl-tests does")
+    links = commands.add_parser("links", help="measure links as nccl-tests does, emulated ones or (--cpu) Gloo's")
     links.add_argument("--out", type=Path, required=True, help="log to write")
+    links.add_argument("--cpu", action="store_true", help="Gloo between two processes of this machine")
     links.add_argument("--scale", type=float, default=SCALE, help="stretch all durations by this factor")
     matrix = commands.add_parser("matrix", help="record all runs that predictions are checked with")
     matrix.add_argument("--out", type=Path, required=True, help="folder that gets a folder a run")

@@ -30,7 +30,7 @@ GROUP_SIZES = (2, 4, 8)
 NBYTES = tuple(1 << power for power in range(15, 29))  # 32 KiB to 256 MiB
 WARMUP, ITERATIONS = 2, 5
 TESTS = ("all_reduce", "alltoall", "sendrecv")
-_HEADER = """# nccl-tests version 2.17.8 emulated
+_HEADER = """# nccl-tests version 2.17.8
 # Collective test starting: {test}_perf
 # nThread 1 nGpus 1 minBytes {least} maxBytes {most} step: 2(factor) warmup iters: {warmup} iters: {iterations} \
 agg iters: 1 validation: 0 graph: 0
@@ -68,11 +68,11 @@ def duration_ns(durations: Durations, test: str, nbytes: int, size: int) -> int:
     return durations.all_to_all(nbytes // size, size) if test == "alltoall" else durations.point_to_point(nbytes)
 
 
-def table(test: str, size: int, times_us: dict[int, float]) -> str:
-    """The log of one test; bus bandwidth by the factors of nccl-tests' PERFORMANCE.md."""
+def table(test: str, size: int, times_us: dict[int, float], device: str = "emulated") -> str:
+    """The log of one test on ``size`` such devices; bus bandwidth by the factors of nccl-tests' PERFORMANCE.md."""
     factor = {"all_reduce": 2 * (size - 1) / size, "alltoall": (size - 1) / size, "sendrecv": 1.0}[test]
     ranks = "\n".join(
-        f"#  Rank {rank:2d} Group  0 Pid {rank + 1:6d} on node0 device {rank:2d} [0000:00:00] emulated"
+        f"#  Rank {rank:2d} Group  0 Pid {rank + 1:6d} on node0 device {rank:2d} [0000:00:00] {device}"
         for rank in range(size)
     )
     rows = [
@@ -81,7 +81,7 @@ def table(test: str, size: int, times_us: dict[int, float]) -> str:
         for nbytes, time_us in times_us.items()
     ]
     header = _HEADER.format(
-        test=test, least=NBYTES[0], most=NBYTES[-1], warmup=WARMUP, iterations=ITERATIONS, ranks=ranks
+        test=test, least=min(times_us), most=max(times_us), warmup=WARMUP, iterations=ITERATIONS, ranks=ranks
     )
     return header + "\n".join(rows) + f"\n# Collective test concluded: {test}_perf\n\n"
 
