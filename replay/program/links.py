@@ -1,10 +1,11 @@
 """What a step's own transfers say about its links: time of a message by its size, inside a node and between nodes.
 
-A collective of n ranks that moves S bytes starts up and sends messages one after the other (Thakur et al. 2005): a ring
-all-reduce 2 (n - 1) of S / n, ring gathers and scatters and a direct all-to-all n - 1 of S / n, a send one of S. So
-every transfer seen is a sample (t - start-up) / messages at the message size, whatever its kind, and together they form
-one curve per tier: straight between samples, of constant bandwidth above the largest. Transfers too small for bandwidth
-to matter tell the start-up, and the latency of a message where they differ in the number of messages.
+A collective of n ranks that moves S bytes sends messages one after the other (Thakur et al. 2005): a ring all-reduce
+2 (n - 1) of S / n, ring gathers and scatters and a direct all-to-all n - 1 of S / n, a send one of S. So every
+transfer seen is a sample t / messages at the message size, whatever its kind, and together they form one curve per
+tier: straight between samples and towards the latency that two sizes show (none, where there is one), of constant
+bandwidth above the largest. Transfers too small for bandwidth to matter are apart: much of what they take is their
+ranks' coming together, so they bound the others from below and tell the latency only of what is as small.
 """
 
 from __future__ import annotations
@@ -57,33 +58,44 @@ class Moved:
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """Time of one message by its size, both ascending, and what a transfer takes before its first."""
+    """Time of one message by its size, both ascending; small transfers take start-up and messages · latency."""
 
     nbytes: Float64
     time_ns: Float64
     start_up_ns: float = 0.0
+    latency_ns: float = 0.0
 
     @staticmethod
-    def through(samples: Mapping[float, Sequence[float]], start_up_ns: float = 0.0) -> Curve:
+    def through(samples: Mapping[float, Sequence[float]], small: tuple[float, float] = (0.0, 0.0)) -> Curve:
         """The curve through samples by size; where the mean falls with size, the larger time before it is kept."""
         sizes = np.array(sorted(samples))
         means = np.maximum.accumulate([float(np.mean(samples[size])) for size in sizes.tolist()])
-        return Curve(sizes, means, start_up_ns)
+        return Curve(sizes, means, *small)
 
     def time_of(self, moved: Moved) -> tuple[float, Grade]:
         """Time of a transfer, and whether its messages' size lies among those seen."""
+        small = self.start_up_ns + self.latency_ns * moved.messages
+        if small > 0 and moved.message_nbytes <= SMALL_NBYTES:
+            return small, Grade.FITTED
         each, grade = self.at(moved.message_nbytes)
-        return self.start_up_ns + moved.messages * each, grade
+        return max(moved.messages * each, small), grade
 
     def at(self, nbytes: float) -> tuple[float, Grade]:
         """Time of a message."""
         low, high = float(self.nbytes[0]), float(self.nbytes[-1])
         if nbytes > high:
-            return float(self.time_ns[-1]) * nbytes / max(high, 1.0), Grade.EXTRAPOLATED
+            return float(self.time_ns[-1]) * nbytes / high, Grade.EXTRAPOLATED
         if nbytes >= low:
             return float(np.interp(nbytes, self.nbytes, self.time_ns)), Grade.FITTED
-        level = low <= SMALL_NBYTES
-        return float(self.time_ns[0]) * (1.0 if level else nbytes / low), Grade.FITTED if level else Grade.EXTRAPOLATED
+        intercept = self._intercept_ns()
+        return intercept + (float(self.time_ns[0]) - intercept) * nbytes / low, Grade.EXTRAPOLATED
+
+    def _intercept_ns(self) -> float:
+        """Where the line through the two smallest sizes meets no bytes; never more than what small transfers take."""
+        if len(self.nbytes) == 1:
+            return 0.0
+        (x, y), (t, u) = self.nbytes[:2], self.time_ns[:2]
+        return float(np.clip(t - x * (u - t) / (y - x), 0.0, self.start_up_ns + self.latency_ns))
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,19 +165,21 @@ def learn_links(graph: Graph, profile: HardwareProfile | None = None) -> Links:
     for moved, complete, durations in _transfers(graph):
         time_ns = float(np.median(durations) if complete else min(durations))
         shown[links._between_nodes(moved.ranks)].append((moved, time_ns))
-    return Links({tier: _curve(samples) for tier, samples in shown.items()}, per_node, profile)
+    curves = {
+        tier: _curve(samples)
+        for tier, samples in shown.items()
+        if any(moved.message_nbytes > SMALL_NBYTES for moved, _ in samples)
+    }
+    return Links(curves, per_node, profile)
 
 
 def _curve(shown: Sequence[tuple[Moved, float]]) -> Curve:
-    """The curve of one tier: start-up and latency from its small transfers, then a point for every larger size."""
-    start_up_ns, latency_ns = _small([(m.messages, time) for m, time in shown if m.message_nbytes <= SMALL_NBYTES])
+    """The curve of one tier: a point for every size that is not small, and what small transfers take."""
     samples: dict[float, list[float]] = defaultdict(list)
     for moved, time_ns in shown:
         if moved.message_nbytes > SMALL_NBYTES:
-            samples[moved.message_nbytes].append(max(time_ns - start_up_ns, 0.0) / moved.messages)
-    if start_up_ns + latency_ns > 0:
-        samples[0.0] = [latency_ns]
-    return Curve.through(samples, start_up_ns)
+            samples[moved.message_nbytes].append(time_ns / moved.messages)
+    return Curve.through(samples, _small([(m.messages, t) for m, t in shown if m.message_nbytes <= SMALL_NBYTES]))
 
 
 def _small(times: Sequence[tuple[int, float]]) -> tuple[float, float]:

@@ -9,9 +9,10 @@ import numpy as np
 from replay.core.columns import Int64
 from replay.core.errors import RefusedError
 from replay.core.units import ns_to_ms, percent
-from replay.graph.types import Graph
+from replay.graph.types import Graph, OpKind
 from replay.layout import Layout
 from replay.model import ModelSpec
+from replay.program import assumed_link
 from replay.program.absent import with_absent
 from replay.program.label import label, unassigned_pct
 from replay.program.links import learn_links
@@ -38,6 +39,7 @@ ANSWERED = ("ep", "pp", "vpp", "dp", "world", "gbs", "schedule")  # re-timed or 
 UNANSWERED = ("tp", "cp", "etp", "mbs", "seq", "dispatcher")
 OTHER_SIZES = Topic("--tp, --cp, --etp, --mbs, --seq, --dispatcher", False, "not modelled for traces")
 RELAID = ("pp", "vpp", "dp", "gbs", "microbatches", "schedule", "group_size")
+UNSEEN = 0.3  # half-width of a transfer that was not measured, from others of other kinds and sizes
 UNASSIGNED_PCT = 5.0  # of device time; what lies outside every range is not re-timed
 EXPERT_ROLES = (Role.DISPATCH, Role.EXPERTS, Role.COMBINE)
 
@@ -81,7 +83,7 @@ def predict(baseline: Baseline, source: Source, question: Question, facts: Facts
         graph, labels, notes = with_absent(baseline.graph, labels, target)
         baseline = replace(baseline, graph=graph)
     context = _context(baseline.trace, source.model, question, facts)
-    retiming = ep.retime(baseline.graph, labels, source.layout, target, context)
+    retiming = _with_doubt(ep.retime(baseline.graph, labels, source.layout, target, context), baseline.graph, context)
     if (moved := hardware.retiming(baseline.graph, baseline.trace, question, facts)) is not None:
         retiming = retiming.followed_by(moved)
     asked = Asked(baseline, labels, target, retiming, context, question, facts.force)
@@ -122,6 +124,21 @@ def _context(trace: Trace, model: ModelSpec, question: Question, facts: Facts) -
             raise RefusedError("--experts needs the number of experts; give --model with a model description")
         loads = read_loads(question.experts, model.experts, model.layers or 1)
     return RetimeContext(trace, model, hardware.source_profile(trace, facts), loads)
+
+
+def _with_doubt(retiming: Retiming, graph: Graph, context: RetimeContext) -> Retiming:
+    """What the source did not need (:mod:`replay.program.absent`) has no measured time: a bracket around its links'."""
+    alone = (graph.kind == OpKind.TRANSFER) & (graph.comm >= 0) & (graph.event < 0) & (graph.duration_ns == 0)
+    alone[alone] = graph.comms.size[graph.comm[alone]] == 1
+    if not alone.any():
+        return retiming
+    known = context.profile is not None or bool(learn_links(graph).curves)
+    low, high = (1 - UNSEEN, 1 + UNSEEN) if known else assumed_link.BOUNDS
+    return replace(
+        retiming,
+        low=np.where(alone, retiming.factor * low, retiming.low),
+        high=np.where(alone, retiming.factor * high, retiming.high),
+    )
 
 
 def _moves_ops(baseline: Baseline, labels: Labels, target: Layout, question: Question) -> bool:

@@ -10,7 +10,7 @@ from replay.trace import CollectiveKind
 
 MIB = 1 << 20
 FOUR = (0, 1, 2, 3)
-CURVE = Curve(np.array([8.0, 16 * MIB]), np.array([10.0, 410.0]))
+CURVE = Curve(np.array([8.0 * MIB, 16.0 * MIB]), np.array([210.0, 410.0]), start_up_ns=4.0, latency_ns=6.0)
 
 
 def links(**tiers: Curve) -> Links:
@@ -28,15 +28,17 @@ def test_larger_messages_go_at_the_bandwidth_of_the_largest() -> None:
     assert links(inside=CURVE).time_ns(Moved(CollectiveKind.SEND, 32 * MIB, (0, 1))) == (820.0, Grade.EXTRAPOLATED)
 
 
-def test_small_messages_take_the_latency() -> None:
-    """4 bytes as long as 8."""
+def test_small_transfers_take_start_up_and_latency() -> None:
+    """4 bytes to one rank; a ring of 4 sends 6 messages."""
     assert links(inside=CURVE).time_ns(Moved(CollectiveKind.SEND, 4, (0, 1))) == (10.0, Grade.FITTED)
+    assert links(inside=CURVE).time_ns(Moved(CollectiveKind.ALL_REDUCE, 4, FOUR)) == (40.0, Grade.FITTED)
 
 
-def test_a_transfer_starts_up_once() -> None:
-    """5 ns, then 6 messages of 410 ns."""
-    slow = Curve(CURVE.nbytes, CURVE.time_ns, start_up_ns=5.0)
-    assert links(inside=slow).time_ns(Moved(CollectiveKind.ALL_REDUCE, 64 * MIB, FOUR)) == (6 * 410.0 + 5, Grade.FITTED)
+def test_below_the_sizes_seen_two_of_them_tell_the_latency() -> None:
+    """10 ns and 25 ns a MiB, so 4 MiB take 110; of one size, in proportion to it."""
+    four = Moved(CollectiveKind.SEND, 4 * MIB, (0, 1))
+    assert links(inside=CURVE).time_ns(four) == (110.0, Grade.EXTRAPOLATED)
+    assert links(inside=Curve(CURVE.nbytes[:1], CURVE.time_ns[:1])).time_ns(four) == (105.0, Grade.EXTRAPOLATED)
 
 
 @pytest.mark.parametrize(
@@ -49,9 +51,7 @@ def test_a_transfer_starts_up_once() -> None:
         ([(2, 8.0), (6, 30.0)], (0, 4)),
     ],
 )
-def test_small_transfers_tell_start_up_and_latency(
-    times: list[tuple[int, float]], expected: tuple[float, float]
-) -> None:
+def test_small_transfers_tell_start_up(times: list[tuple[int, float]], expected: tuple[float, float]) -> None:
     """Two numbers of messages make a line; it neither falls nor begins below 0."""
     assert _small(times) == pytest.approx(expected)
 
