@@ -10,10 +10,13 @@ import numpy as np
 
 from calibration.loss import TUNING, Loss, scale_of
 from calibration.problem import Problem, bounds
-from replay.core.columns import Float64
+from replay.core.columns import Float64, Int64
 
 THINNED_ROWS = 4096
 """Rows that are enough to place some twelve parameters; the rest of a table only makes them more precise."""
+
+COARSE_ROWS = 512
+"""Rows that lead from the start values to the right valley, at an eighth of the cost."""
 
 _RESCALINGS = 4
 _SCALE_TOLERANCE = 0.03  # where the loss bends needs no more digits
@@ -34,12 +37,15 @@ class Solution:
     loss: Loss
 
 
-def thinned(problem: Problem) -> Problem:
+def thinned(problem: Problem, rows: int = THINNED_ROWS) -> Problem:
     """The problem on rows spread evenly over the times, where it has many more than are needed."""
-    if len(problem) <= 2 * THINNED_ROWS:
-        return problem
-    order = np.argsort(problem.samples.time_ns, kind="stable")
-    return problem.take(np.sort(order[np.linspace(0, len(order) - 1, THINNED_ROWS).astype(np.int64)]))
+    return problem if len(problem) <= 2 * rows else problem.take(spread_evenly(problem.samples.time_ns, rows))
+
+
+def spread_evenly(time_ns: Float64, rows: int) -> Int64:
+    """Indices of ``rows`` of the times, evenly spread over their order."""
+    order = np.argsort(time_ns, kind="stable")
+    return np.asarray(np.sort(order[np.linspace(0, len(order) - 1, rows).astype(np.int64)]))
 
 
 def solve(
@@ -50,7 +56,7 @@ def solve(
     The scale is measured, and the minimum found again, until it no longer moves. Of many rows the cost is the sum, so a
     tolerance of 1 / n already is about a standard error.
     """
-    tolerance = max(tolerance, _LARGE_TOLERANCE / len(problem)) if len(problem) > 2 * THINNED_ROWS else tolerance
+    tolerance = max(tolerance, _LARGE_TOLERANCE / len(problem)) if len(problem) >= THINNED_ROWS else tolerance
     point = problem.start(start)
     scaled = loss is Loss.ROBUST or bool(np.isfinite(problem.samples.spread_ns).any())
     rounds = _RESCALINGS if scaled and tolerance < ROUGH else 1
