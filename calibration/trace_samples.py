@@ -6,6 +6,8 @@ counts where its transfer is known: all its members are in the trace, so that wa
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 
 from parsers.samples._rows import Row, table
@@ -85,4 +87,4 @@ def _row(op: str, graph: Graph, trace: Trace, index: int, sizes: dict[str, float
 def _dtype(trace: Trace, operator: int) -> str:
     """Data type of an operator's first input, "" where it does not say."""
     code = int(trace.dtype[operator])
-    return canonical(trace.dtypes[code].strip('[]"').split('"')[0]) if code >= 0 else ""
+    return canonical(re.split('[";]', trace.dtypes[code].strip('[]"'))[0]) if code >= 0 else ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import orjson
@@ -18,9 +18,9 @@ from calibration.trace_samples import samples_of_trace
 from hwprofiles.schema import HardwareProfile
 from hwprofiles.write import to_toml
 from parsers import read
-from parsers.samples import read_samples
+from parsers.samples import find_samples
 from parsers.samples._mapping import load as load_mapping
-from replay.core.errors import RefusedError, TraceError
+from replay.core.errors import RefusedError, ReplayError, TraceError
 from replay.report.calibration.document import document
 from replay.samples import Samples
 from replay.session.write import require_bokeh, writing
@@ -56,18 +56,28 @@ def calibrate(sources: Sequence[Path], request: Request, progress: Progress = la
 
 
 def _samples(sources: Sequence[Path], request: Request) -> Samples:
-    """Samples of logs and tables; where the sources hold none of these, of the trace that they are."""
+    """Samples of logs and tables, and of the trace that the files which are neither belong to, if they do."""
     mapping = load_mapping(request.mapping) if request.mapping else None
+    found = find_samples(sources, mapping)
+    recorded = _trace(sources) if found.refused else None
+    if recorded is None:
+        return found.merged()
     try:
-        return read_samples(sources, mapping)
-    except TraceError as error:
-        try:
-            recorded = read(sources)
-        except TraceError:
-            raise error from None
-        if not isinstance(recorded, Trace):
+        timed = samples_of_trace(recorded)
+    except ReplayError as error:
+        if not found.parts:
             raise
-        return samples_of_trace(recorded)
+        return replace(found, refused=(str(error),)).merged()
+    return replace(found, parts=(*found.parts, timed), refused=()).merged()
+
+
+def _trace(sources: Sequence[Path]) -> Trace | None:
+    """The trace behind the sources, ``None`` where they hold none that can be read."""
+    try:
+        recorded = read(sources)
+    except TraceError:
+        return None
+    return recorded if isinstance(recorded, Trace) else None
 
 
 def of_device(samples: Samples, device: str) -> Samples:
