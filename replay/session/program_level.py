@@ -102,7 +102,8 @@ def program_topics(baseline: Baseline, source: Source) -> tuple[Topic, ...]:
     else:
         experts = Topic("--ep, --experts", True, known)
     passes = int(labels.microbatch.max(initial=-1)) >= 0
-    why = known if passes else "no range names a micro-batch"
+    batch = "" if labels.layout.mbs else "; for --gbs, say --from mbs=N"
+    why = known + batch if passes else "nothing tells micro-batches apart"
     return experts, Topic("--pp, --vpp, --dp, --world, --gbs, --schedule", passes, why), OTHER_SIZES
 
 
