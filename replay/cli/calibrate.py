@@ -40,6 +40,13 @@ def _report_file(text: str) -> Path:
     show_default=True,
     help="Loss of the fit: robust counts outliers less, plain is least squares.",
 )
+@click.option(
+    "--score",
+    multiple=True,
+    type=click.Path(exists=True, path_type=Path),
+    metavar="SOURCE",
+    help="Predict these measurements from the profile made, instead of fitting them; may be repeated.",
+)
 @click.option("--report", type=_report_file, metavar="FILE.html", help="Write measured against model, and residuals.")
 @options.json_output
 @options.quiet
@@ -58,6 +65,7 @@ def command(sources: tuple[Path, ...], output: Path, **given: Any) -> None:
         device=given["device"] or "",
         mapping=given["mapping"],
         robust=given["loss"] == "robust",
+        score=given["score"],
     )
     with stages(quiet=given["quiet"] or given["as_json"]) as progress:
         found = api.calibrate(sources, request, progress)

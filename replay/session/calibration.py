@@ -11,6 +11,7 @@ import orjson
 import hwprofiles
 from calibration.fit import FitOptions
 from calibration.loss import Loss
+from calibration.prediction import predict
 from calibration.profile import Target
 from calibration.run import Calibration
 from calibration.run import calibrate as fit_all
@@ -33,7 +34,8 @@ Progress = Callable[[str], None]
 class Request:
     """What to calibrate: the profile's name, the profile it starts from, the device whose samples count.
 
-    ``device`` is matched anywhere in the device names of the samples, whatever the case.
+    ``device`` is matched anywhere in the device names of the samples, whatever the case. What ``score`` holds is not
+    fitted but predicted from the profile made.
     """
 
     name: str
@@ -41,6 +43,7 @@ class Request:
     device: str = ""
     mapping: Path | None = None
     robust: bool = True
+    score: tuple[Path, ...] = ()
 
 
 def calibrate(sources: Sequence[Path], request: Request, progress: Progress = lambda _stage: None) -> Calibration:
@@ -52,7 +55,12 @@ def calibrate(sources: Sequence[Path], request: Request, progress: Progress = la
     samples = of_device(_samples(sources, request), request.device)
     target = _target(samples, request)
     options = FitOptions(loss=Loss.ROBUST if request.robust else Loss.PLAIN)
-    return fit_all(samples, target, options, progress)
+    unseen = of_device(_samples(request.score, request), request.device) if request.score else None
+    found = fit_all(samples, target, options, progress)
+    if unseen is None:
+        return found
+    predicted, notes = predict(found.profile, unseen)
+    return replace(found, predicted=predicted, notes=(*found.notes, *unseen.notes, *notes))
 
 
 def _samples(sources: Sequence[Path], request: Request) -> Samples:

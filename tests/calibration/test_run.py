@@ -134,6 +134,18 @@ class TestCommand:
         assert "measured / model - 1, %" in page
         assert "http://" not in page.split("</head>")[1].split("<script")[0]
 
+    def test_a_log_is_predicted_from_the_profile_of_another(self, tmp_path: Path) -> None:
+        """Latency grows with 2(n - 1) steps: 8 ranks at 10 us a step are predicted from 2 and 4."""
+        for ranks in (2, 4, 8):
+            (tmp_path / f"{ranks}.log").write_text(nccl_log(20.0 * (ranks - 1), ranks))
+        sources = [str(tmp_path / "2.log"), str(tmp_path / "4.log"), "--score", str(tmp_path / "8.log")]
+        done = CliRunner().invoke(main, ["calibrate", *sources, "-o", str(tmp_path / "a.toml"), "--json"])
+        assert done.exit_code == 0, done.output
+        (found,) = json.loads(done.stdout)["predicted"]
+        assert (found["name"], found["source"]) == ("all_reduce 1 x 8 ranks", "8.log")
+        assert found["grades"] == {"extrapolated": 24}
+        assert found["score"]["median_pct"] < 3
+
     def test_one_size_is_refused_with_exit_code_3(self, tmp_path: Path) -> None:
         log = tmp_path / "run.log"
         lines = nccl_log().splitlines()
