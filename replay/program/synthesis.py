@@ -84,8 +84,8 @@ def _check_size(program: Program, target: Layout) -> None:
     ops = len(program.graph) * after // before
     if ops > MOST_OPS:
         raise RefusedError(
-            f"{after} micro-batches instead of {before} are about {ops:.1e} ops, and at most {MOST_OPS:.0e} are laid out; "
-            "ask for a smaller --gbs: the step grows in proportion once the pipeline is full"
+            f"{after} micro-batches instead of {before} are about {ops:.1e} ops, and at most {MOST_OPS:.0e} are laid "
+            "out; ask for a smaller --gbs: the step grows in proportion once the pipeline is full"
         )
 
 

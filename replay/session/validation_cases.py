@@ -111,7 +111,7 @@ def _from_csv(file: str, text: str) -> tuple[Rows, tuple[str, ...]]:
         for row in reader:
             if extra := [cell for cell in row.get("", None) or () if cell.strip()]:
                 raise TraceError(
-                    f"{file}, line {reader.line_num}: more cells than columns ({listed(extra)}); quote cells with commas"
+                    f"{file}, line {reader.line_num}: more cells than columns ({listed(extra)}); quote what holds one"
                 )
             cells = {str(column).strip(): (cell or "").strip() for column, cell in row.items() if column}
             values = {keys[column]: (column, cell) for column, cell in cells.items() if cell and keys[column]}
