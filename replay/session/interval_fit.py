@@ -3,7 +3,7 @@
 The sum of interval scores (Gneiting and Raftery 2007, eq. 43) is minimised: ``width + (2 / alpha) x what lies outside``
 with ``alpha = 0.2``. It is proper: the least is reached by intervals that hold 80 % and are as narrow as that allows.
 With few cases every number is drawn towards the rule without cases: factor 1, floor 0, weight ``n / (n + 8)``. Then all
-widths are multiplied by one number, the ``ceil(0.8 (n + 1))``-th smallest of |error| / width (split conformal
+widths are multiplied by one number of at least 1, the ``ceil(0.8 (n + 1))``-th smallest of |error| / width (split conformal
 prediction; Vovk, Lei), so that at least 80 % of exchangeable cases lie inside.
 """
 
@@ -113,13 +113,11 @@ def _moves(sizes: Sequence[str], at: Calibration, *, shared: bool) -> list[list[
 def _conformal(evidence: Evidence, found: Calibration) -> Calibration:
     """All widths by one factor, so that 80 % of as many cases and one more are inside.
 
-    Widened in full; narrowed only as far as so many cases may: few that agree do not prove the models right.
+    Widened only: what drew the numbers towards the rule is not undone where the cases happen to agree.
     """
     ratios = np.sort(np.abs(evidence.error) / np.maximum(evidence.width(found), 1e-9))
     at = min(ceil(LEVEL * (len(ratios) + 1)), len(ratios)) - 1
-    factor = float(ratios[at])
-    if factor < 1:
-        factor = max(factor, float(FACTORS[0])) ** _weight(len(evidence))
+    factor = max(1.0, float(ratios[at]))
     floors = {size: value * factor for size, value in found.floor.items()}
     return Calibration(found.measured * factor, found.retiming * factor, floors)
 
