@@ -3,8 +3,8 @@
 The sum of interval scores (Gneiting and Raftery 2007, eq. 43) is minimised: ``width + (2 / alpha) x what lies outside``
 with ``alpha = 0.2``. It is proper: the least is reached by intervals that hold 80 % and are as narrow as that allows.
 With few cases every number is drawn towards the rule without cases: factor 1, floor 0, weight ``n / (n + 8)``. Then all
-widths are multiplied by one number of at least 1, the ``ceil(0.8 (n + 1))``-th smallest of |error| / width (split conformal
-prediction; Vovk, Lei), so that at least 80 % of exchangeable cases lie inside.
+widths are multiplied by one number of at least 1, the ``ceil(0.8 (n + 1))``-th smallest of |error| / width (split
+conformal prediction; Vovk, Lei), so that at least 80 % of exchangeable cases lie inside.
 """
 
 from __future__ import annotations
