@@ -77,10 +77,14 @@ def fit(model: CostModel, samples: Samples, options: FitOptions | None = None) -
         solution = solve(problem, options.loss, rough.start, options.tolerance, rough.scale)
         jacobian = problem.jacobian(solution.point)
         undetermined, covariances = _judge(problem, solution, jacobian, options)
-        if undetermined is None:
-            return _result(problem, solution, covariances, held)
         rough = _Rough(problem.values(solution.point), solution.scale)
-        problem, held = _hold(problem, solution, undetermined, held)
+        if undetermined is not None:
+            problem, held = _hold(problem, solution, undetermined, held)
+        elif (name := identify.one_too_many(problem, np.sqrt(np.diag(covariances)))) is not None:
+            initial = model.initial()[name]
+            problem, held = problem.holding(name, initial), held | {name: "one parameter too many"}
+        else:
+            return _result(problem, solution, covariances, held)
 
 
 @dataclass(frozen=True, slots=True)

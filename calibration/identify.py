@@ -19,6 +19,9 @@ LARGEST_LOG_ERROR = 1.0
 SIZES_PER_PARAMETER = 2
 """Distinct sizes that a fit needs for each of its parameters: with fewer it follows the noise of single sizes."""
 
+MOST_PARAMETERS = 12
+"""Parameters of one fit at most: with more, a table is repeated rather than explained."""
+
 _AT_BOUND = 1e-4  # of the distance between the bounds
 
 
@@ -72,6 +75,12 @@ def too_uncertain(problem: Problem, deviation: Float64) -> Undetermined | None:
     name = problem.free[int(np.argmax(excess))].name
     why = "standard error of a factor e or more"
     return Undetermined((name,), f"the samples leave {name} open ({why})", why)
+
+
+def one_too_many(problem: Problem, deviation: Float64) -> str | None:
+    """Of more parameters than a fit may have the optional one that is known least, ``None`` where there are not."""
+    errors = {spec.name: error for spec, error in zip(problem.free, deviation, strict=True) if spec.optional}
+    return max(errors, key=lambda name: errors[name], default=None) if len(problem.free) > MOST_PARAMETERS else None
 
 
 def at_bounds(problem: Problem, point: Float64) -> Undetermined | None:

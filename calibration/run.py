@@ -97,7 +97,7 @@ def calibrate(
     unexplained = {op: int(samples.op.equal(op).sum()) for op in samples.op.present() if op not in taken}
     if not fits:
         reasons = [refusal.reason for refusal in refusals] or [
-            f"no cost model takes samples of {', '.join(unexplained) or 'nothing'} with these sizes"
+            f"no cost model takes samples of {', '.join(map(_needed, unexplained)) or 'nothing'}"
         ]
         raise FitError("nothing could be fitted: " + "; ".join(reasons[:3]))
     best = best_fits(fits)
@@ -118,6 +118,12 @@ def explain(model: CostModel, key: Mapping[str, str], rows: Samples, target: Tar
     if correction is not None:
         fitted = replace(fitted, coefficients=to_coefficients(correction))
     return Explained(key, rows, result, every, held_out.notes, disagreements(rows, result, mine), fitted)
+
+
+def _needed(op: str) -> str:
+    """An op and what its models need to know of each sample."""
+    needs = " or ".join(dict.fromkeys(f"{', '.join(model.needs)}" for model in cost_models() if op in model.ops))
+    return f"{op} without {needs}" if needs else f"{op} (an unknown op)"
 
 
 def _work(samples: Samples) -> Iterable[tuple[CostModel, dict[str, str], Samples]]:

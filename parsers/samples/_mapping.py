@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from parsers.samples._collective_words import OPS
+from parsers.samples._operands import operand_sizes
 from parsers.samples._table import Measured, Table, to_samples
 from replay.core.columns import Float64
 from replay.core.dtypes import canonical
@@ -31,6 +32,7 @@ from replay.samples import Samples
 
 UNITS = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9}
 _WORDS = ("op", "dtype", "device", "software", "variant")
+_MATRICES = {"gemm", "grouped_gemm", "moe"}
 _KEYS = {"time", "spread", "sizes", *_WORDS, *(f"{word}_column" for word in _WORDS)}
 
 
@@ -93,12 +95,13 @@ def load(path: Path) -> Mapping:
 
 
 def mapped(table: Table, mapping: Mapping) -> Samples:
-    """The samples of a table by its mapping."""
+    """The samples of a table by its mapping; matrices have elements of their type's bytes unless it says others."""
     words = {word: table.constant(value) for word, value in mapping.words.items()}
     words |= {word: table.words(column) for word, column in mapping.word_columns.items()}
     op = words.pop("op").map(lambda name: OPS.get(name.lower(), name.lower()))
     words["dtype"] = words.get("dtype", table.constant("")).map(canonical)
-    sizes = {name: scaled.values(table) for name, scaled in mapping.sizes.items()}
+    sizes = operand_sizes(words["dtype"]) if _MATRICES & set(op.present()) else {}
+    sizes |= {name: scaled.values(table) for name, scaled in mapping.sizes.items()}
     spread = mapping.spread.values(table) if mapping.spread else None
     return to_samples(table, Measured(op, mapping.time.values(table), sizes, words, spread_ns=spread))
 

@@ -12,9 +12,10 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from parsers.samples._collective_words import OPS
+from parsers.samples._operands import operand_sizes
 from parsers.samples._table import Measured, Table, to_samples
 from replay.core.columns import Float64
-from replay.core.dtypes import Elements, canonical, element_nbytes, matrix_elements
+from replay.core.dtypes import canonical, element_nbytes
 from replay.core.errors import TraceError
 from replay.core.units import NS_PER_MS, NS_PER_US
 from replay.samples import Samples, Words, concatenate
@@ -149,17 +150,6 @@ def _deepep(table: Table, op: str, time_us: Float64, sms: Float64, mode: str, nb
     } | ({} if nbytes is None else {"nbytes": nbytes})
     words = _words(table, table.constant("")) | {"variant": table.constant(f"deepep {mode}")}
     return to_samples(table, Measured(table.constant(op), time_us * NS_PER_US, sizes, words))
-
-
-def operand_sizes(dtype: Words) -> dict[str, Float64]:
-    """Bytes per element of both inputs and of the output of each row's matrix multiplication, and its scales."""
-    unknown = Elements(np.nan, np.nan, np.nan)
-    return {
-        "left_nbytes": dtype.numbers(lambda name: (matrix_elements(name) or unknown).left),
-        "right_nbytes": dtype.numbers(lambda name: (matrix_elements(name) or unknown).right),
-        "output_nbytes": dtype.numbers(lambda name: (matrix_elements(name) or unknown).output),
-        "scale_block": dtype.numbers(lambda name: (matrix_elements(name) or unknown).scale_block),
-    }
 
 
 def _skew(distribution: str) -> float:

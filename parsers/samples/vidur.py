@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from parsers.samples._operands import operand_sizes
 from parsers.samples._table import Measured, Table, to_samples
-from parsers.samples.aiconfigurator import operand_sizes
 from replay.core.columns import Float64
 from replay.core.errors import TraceError
 from replay.core.units import NS_PER_MS

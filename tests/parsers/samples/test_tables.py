@@ -122,3 +122,10 @@ def test_every_gemm_table_parses(shared_data: Path) -> None:
     assert len(read_samples([folder / "h100_sxm_moe_vllm_0.14.0_moe_perf.parquet"])) == 37_762
     assert len(read_samples([folder / "vidur_h100_llama2_70b_mlp.csv.gz"])) == 9 * 1044
     assert len(read_samples([folder / "b200_bf16_ceperm.json"])) == 514 + 108 + 64
+
+
+def test_mapped_matrices_have_the_bytes_of_their_type(tmp_path: Path) -> None:
+    mapping = 'op = "gemm"\ndtype = "fp8"\ntime = {column = "t", unit = "us"}\n[sizes]\nm = "m"\nn = "n"\nk = "k"\n'
+    table = write(tmp_path, "m,n,k,t\n8,8,8,5\n")
+    found = read_samples([table], load(write(tmp_path, mapping, "map.toml")))
+    assert [found.size(f"{name}_nbytes")[0] for name in ("left", "right", "output")] == [1.0, 1.0, 2.0]
