@@ -168,13 +168,22 @@ class Measured:
     keep: Bool | None = None
 
 
+_COUNTS = ("m", "n", "k", "batch", "nbytes", "ranks", "tokens", "hidden", "inter", "topk", "experts", "heads", "seq")
+"""Sizes that nothing has less than one of."""
+
+
 def to_samples(table: Table, measured: Measured) -> Samples:
-    """Samples of whole columns, without the rows that have no time above zero (counted in the notes)."""
+    """Samples of whole columns, without the rows that have no time or no size above zero (counted in the notes)."""
     n = len(table)
     kept = np.ones(n, dtype=bool) if measured.keep is None else measured.keep
     timed = np.isfinite(measured.time_ns) & (measured.time_ns > 0)
-    bad = np.flatnonzero(kept & ~timed)
-    why = f"{len(bad)} rows left out, without a time above zero"
+    counts = [np.asarray(measured.sizes[name]) for name in _COUNTS if name in measured.sizes]
+    sized = np.logical_and.reduce([np.ones(n, dtype=bool), *(np.isnan(count) | (count > 0) for count in counts)])
+    notes = [
+        f"{table.name}:{int(table.line[bad[0]])}: {len(bad)} rows left out, without a {what} above zero"
+        for what, mask in (("time", kept & ~timed), ("size", kept & timed & ~sized))
+        if len(bad := np.flatnonzero(mask))
+    ]
     empty = table.constant("")
     whole = Samples(
         time_ns=measured.time_ns,
@@ -185,9 +194,9 @@ def to_samples(table: Table, measured: Measured) -> Samples:
         **{name: measured.words.get(name, empty) for name in ("dtype", "device", "software", "variant")},
         source=Words.constant(table.name, n),
         sizes={name: np.asarray(column, dtype=np.float64).copy() for name, column in measured.sizes.items()},
-        notes=(f"{table.name}:{int(table.line[bad[0]])}: {why}",) if len(bad) else (),
+        notes=tuple(notes),
     )
-    return whole.take(kept & timed)
+    return whole.take(kept & timed & sized)
 
 
 def _text(value: object) -> str:

@@ -126,6 +126,7 @@ def test_every_gemm_table_parses(shared_data: Path) -> None:
 
 def test_mapped_matrices_have_the_bytes_of_their_type(tmp_path: Path) -> None:
     mapping = 'op = "gemm"\ndtype = "fp8"\ntime = {column = "t", unit = "us"}\n[sizes]\nm = "m"\nn = "n"\nk = "k"\n'
-    table = write(tmp_path, "m,n,k,t\n8,8,8,5\n")
+    table = write(tmp_path, "m,n,k,t\n8,8,8,5\n-8,8,8,5\n8,0,8,5\n")
     found = read_samples([table], load(write(tmp_path, mapping, "map.toml")))
     assert [found.size(f"{name}_nbytes")[0] for name in ("left", "right", "output")] == [1.0, 1.0, 2.0]
+    assert "table.csv:3: 2 rows left out, without a size above zero" in found.notes[0]
