@@ -48,8 +48,12 @@ _PATTERNS: tuple[tuple[str, CallKind], ...] = (
 _COMPILED = tuple((re.compile(pattern), kind) for pattern, kind in _PATTERNS)
 
 
+_LAYER = re.compile(r"^(?:AscendCL|Runtime|Node|Model|Hccl|HCCL|Communication)@")  # CANN names the layer of a call
+
+
 def call_kind(name: str) -> CallKind:
     """Kind of the call named ``name`` (API suffixes like ``_ptsz`` and ``_v2`` do not matter)."""
+    name = _LAYER.sub("", name)
     for pattern, kind in _COMPILED:
         if pattern.match(name):
             return kind

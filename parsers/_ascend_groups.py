@@ -1,0 +1,113 @@
+"""Communicators of HCCL operators: full id, members, size; and one count for all ranks of a group.
+
+An operator names the last three characters of its communicator's id. The whole id stands behind the operator in
+``communication.json``, or among the groups of ``profiler_metadata.json``. The count in its name starts with profiling
+on each rank, so ranks that began at different operators are shifted against each other: the shift sought is the one
+under which most operators agree in kind and size, and of those the one that brings their ends closest.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from parsers._ascend_hccl import HcclOp
+from parsers._ascend_tables import CommStatistics, Settings
+from replay.trace import MISSING, Group
+
+_FURTHEST = 4096  # counts that ranks may be apart
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One rank's collectives: the operator, its group's id, and its entry in the statistics if there is one."""
+
+    op: HcclOp
+    group: str
+    statistics: CommStatistics | None
+
+
+def members(ops: dict[int, HcclOp], statistics: Sequence[CommStatistics], settings: Settings) -> dict[int, Member]:
+    """Each operator (by row) with the full id of its group."""
+    by_name: dict[str, list[CommStatistics]] = defaultdict(list)
+    for entry in statistics:
+        by_name[entry.name].append(entry)
+    listed = {group.name for group in settings.groups} | {entry.group for entry in statistics if entry.group}
+    threads: dict[str, set[str]] = defaultdict(set)
+    for op in ops.values():
+        threads[op.suffix].add(op.group)
+    found = {}
+    for row, op in ops.items():
+        near = min(by_name.get(op.name, []), key=lambda entry: abs(entry.start_ns - op.start_ns), default=None)
+        group = (near.group if near else "") or _full_id(op, listed, alone=len(threads[op.suffix]) == 1)
+        found[row] = Member(op, group, near)
+    return found
+
+
+def _full_id(op: HcclOp, listed: Iterable[str], *, alone: bool) -> str:
+    """The one known id that the thread names or that ends like the operator says; else what the operator itself says.
+
+    Threads are numbered differently on every rank, so their number counts only where two groups end alike.
+    """
+    if op.group in listed:
+        return op.group
+    ending = [name for name in listed if op.suffix and name.endswith(op.suffix)]
+    if len(ending) == 1:
+        return ending[0]
+    if not op.suffix or (len(op.group) > len(op.suffix) and op.group.endswith(op.suffix)):
+        return op.group
+    return op.suffix if alone else f"{op.suffix} ({op.group})"
+
+
+def groups_of(
+    ranks: Sequence[dict[int, Member]], settings: Sequence[Settings], sizes: dict[str, int]
+) -> tuple[Group, ...]:
+    """Every group met, with members where the metadata lists them, else with the size that the recordings show."""
+    listed = {group.name: group for own in settings for group in own.groups}
+    fewest = dict(sizes)
+    for member in (member for own in ranks for member in own.values()):
+        seen = max(member.op.rank_size, max(member.op.peers, default=MISSING) + 1)
+        fewest[member.group] = max(fewest.get(member.group, MISSING), seen)
+    met = dict.fromkeys(member.group for own in ranks for member in own.values() if member.group)
+    rest = [
+        Group(name, "", (), fewest[name] if fewest.get(name, 0) > 1 else MISSING) for name in met if name not in listed
+    ]
+    return (*listed.values(), *rest)
+
+
+def shifts(ranks: Sequence[dict[int, Member]]) -> list[dict[str, int]]:
+    """For every rank: group → what to add to its counts so that they agree with those of the first rank that has it."""
+    reference: dict[str, list[HcclOp]] = {}
+    found: list[dict[str, int]] = []
+    for own in ranks:
+        by_group: dict[str, list[HcclOp]] = defaultdict(list)
+        for member in own.values():
+            if member.op.counter >= 0:
+                by_group[member.group].append(member.op)
+        found.append({})
+        for group, ops in by_group.items():
+            found[-1][group] = _shift(reference[group], ops) if group in reference else 0
+            reference.setdefault(group, ops)
+    return found
+
+
+def _shift(reference: Sequence[HcclOp], ops: Sequence[HcclOp]) -> int:
+    """Best shift of ``ops`` against ``reference``; candidates are those that bring two equal operators together."""
+    there = {op.counter: op for op in reference}
+    first = min(ops, key=lambda op: op.counter)
+    last = max(ops, key=lambda op: op.counter)
+    candidates = {counter - end.counter for counter in there for end in (first, last)} | {0}
+    scored = [(_agreement(there, ops, shift), shift) for shift in candidates if abs(shift) <= _FURTHEST]
+    return max(scored, key=lambda item: (*item[0], -abs(item[1])))[1]
+
+
+def _agreement(there: dict[int, HcclOp], ops: Sequence[HcclOp], shift: int) -> tuple[int, float]:
+    pairs = [(there[op.counter + shift], op) for op in ops if op.counter + shift in there]
+    equal = [
+        (a, b) for a, b in pairs if (a.operator.lower(), a.count, a.dtype) == (b.operator.lower(), b.count, b.dtype)
+    ]
+    apart = float(np.median([abs(a.end_ns - b.end_ns) for a, b in equal])) if equal else float("inf")
+    return len(equal) - (len(pairs) - len(equal)), -apart

@@ -1,0 +1,163 @@
+"""Ascend profiles: the output folders of torch_npu, msprof and MindSpore, one or many ranks, and their timelines.
+
+A rank is a ``*_ascend_pt`` folder, a bare ``ASCEND_PROFILER_OUTPUT``, or a timeline alone. The timeline gives the ops;
+the tables beside it add ids, members and times of collectives, and the shapes and cores of kernels, never ops.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from parsers._ascend_details import with_details
+from parsers._ascend_events import read_timeline
+from parsers._ascend_folder import RankFiles, Role, group, role_of
+from parsers._ascend_groups import Member, groups_of, members, shifts
+from parsers._ascend_rows import AscendContent, read_rows
+from parsers._ascend_tables import KernelRow, Settings, group_sizes, read_communication, read_kernels, read_settings
+from parsers._chrome_header import Header
+from parsers._chrome_stream import PIECE_BYTES, ChromeStream
+from parsers._combine import FileContent, combine
+from parsers._ranks import rank_in_name
+from parsers._rows import CommInfo, Rows
+from parsers.source import SourceFile
+from replay.core.errors import RefusedError, TraceError
+from replay.core.units import NS_PER_US
+from replay.trace import MISSING, Health, Trace
+
+if TYPE_CHECKING:
+    from parsers import ReadOptions
+
+FORMAT = "ascend"
+
+
+@dataclass(frozen=True, slots=True)
+class _Rank:
+    """Everything read of one rank; the timeline's file may be several slices."""
+
+    file: str
+    number: int
+    settings: Settings
+    content: AscendContent
+    members: dict[int, Member]
+    kernels: list[KernelRow]
+    health: Health
+
+
+def sniff(head: bytes, path: Path) -> bool:
+    """True for timelines, tables, settings and databases that Ascend's profilers write."""
+    return role_of(head) is not None
+
+
+def read(files: Sequence[SourceFile], options: ReadOptions, *, piece_bytes: int = PIECE_BYTES) -> Trace:
+    """All ranks as one trace.
+
+    Raises :class:`RefusedError` where no file is a timeline, :class:`TraceError` where none holds a usable row.
+    """
+    folders, repeated = group(files)
+    with_timeline = [folder for folder in folders if folder.timelines]
+    if not with_timeline:
+        raise RefusedError(_why_not(folders))
+    ranks = [_read_rank(folder, options, piece_bytes) for folder in with_timeline]
+    ranks = [rank for rank in ranks if len(rank.content.rows)] or [_unusable(ranks)]
+    sizes: dict[str, int] = {}
+    for folder in folders:
+        for name, size in group_sizes(folder).items():
+            sizes[name] = max(sizes.get(name, 0), size)
+    groups = groups_of([rank.members for rank in ranks], [rank.settings for rank in ranks], sizes)
+    contents = []
+    for at, (rank, shift) in enumerate(zip(ranks, shifts([rank.members for rank in ranks]), strict=True)):
+        header = Header(
+            rank.number,
+            rank.settings.world_size,
+            groups=groups if at == 0 else (),
+            device="Ascend",
+            metadata=_metadata(rank),
+        )
+        contents.append(FileContent(rank.file, _with_groups(rank, shift), header, rank.health))
+    trace = combine(contents, FORMAT)
+    trace = with_details(
+        trace, {number: rank.kernels for number, rank in zip(_numbers(trace, ranks), ranks, strict=True)}
+    )
+    return replace(trace, health=trace.health.merged(_left_out(folders, repeated)))
+
+
+def _read_rank(folder: RankFiles, options: ReadOptions, piece_bytes: int) -> _Rank:
+    timeline = read_timeline([ChromeStream(file.blocks(piece_bytes), file.name) for file in folder.timelines])
+    content = read_rows(timeline, keep_modules=options.keep_modules)
+    settings = read_settings(folder)
+    kernels, lost = read_kernels(folder)
+    health = Health(
+        events=timeline.losses.seen,
+        dropped=dict(timeline.losses.dropped + content.dropped + Counter({"kernel table rows without times": lost})),
+        skipped=dict(timeline.skipped + content.skipped),
+        clipped=dict(timeline.losses.repaired),
+        inferred=dict(content.inferred),
+        warnings=tuple(f"{name} ends in the middle; the events before are used" for name in timeline.cut_short),
+    )
+    number = settings.rank if settings.rank != MISSING else rank_in_name(folder.folder.name)
+    known = members(content.ops, read_communication(folder), settings)
+    return _Rank(folder.timelines[0].name, number, settings, content, known, kernels, health)
+
+
+def _with_groups(rank: _Rank, shift: dict[str, int]) -> Rows:
+    """The rank's rows, every collective with its group, its place in it and its time on the wire."""
+    rows = rank.content.rows
+    comms = dict(rows.comms)
+    for row, member in rank.members.items():
+        comms[row] = _described(comms[row], member, shift)
+    return replace(rows, comms=comms)
+
+
+def _described(info: CommInfo, member: Member, shift: dict[str, int]) -> CommInfo:
+    op, statistics = member.op, member.statistics
+    transfer = op.transfer_ns
+    if transfer < 0 and statistics is not None:
+        transfer = min(statistics.transit_ns, op.dur_ns)
+    sequence = op.counter + shift.get(member.group, 0) if op.counter >= 0 else MISSING
+    return replace(info, group=member.group, sequence=sequence, transfer_ns=transfer)
+
+
+def _numbers(trace: Trace, ranks: Sequence[_Rank]) -> list[int]:
+    """Rank numbers as combined: recorded ones, else in the order of the files."""
+    recorded = [rank.number for rank in ranks]
+    return recorded if set(recorded) == set(trace.ranks) else list(trace.ranks)
+
+
+def _metadata(rank: _Rank) -> dict[str, str]:
+    """Facts worth showing; sums of Overlap Analysis are the profiler's own account of the whole recording."""
+    shown = dict(rank.settings.versions)
+    if rank.settings.level:
+        shown["profiler_level"] = rank.settings.level
+    for name, total in sorted(rank.content.overlap_ns.items()):
+        shown[f"overlap_analysis {name} (us)"] = f"{total / NS_PER_US:.3f}"
+    return shown
+
+
+def _left_out(folders: Sequence[RankFiles], repeated: int) -> Health:
+    """Files whose content is not used, and ranks without a timeline."""
+    skipped = Counter({"timelines that repeat another one of their rank": repeated})
+    skipped["sqlite exports beside their timeline"] = sum(len(folder.of(Role.DATABASE)) for folder in folders)
+    skipped["statistics tables"] = sum(len(folder.of(Role.TABLE)) for folder in folders)
+    without = sum(not folder.timelines and bool(folder.of(Role.KERNELS)) for folder in folders)
+    warnings = (f"{without} ranks have tables but no timeline and were left out",) if without else ()
+    return Health(skipped=dict(+skipped), warnings=warnings)
+
+
+def _why_not(folders: Sequence[RankFiles]) -> str:
+    """What was found instead of a timeline, and how to get one."""
+    found = Counter(role.value for folder in folders for role, files in folder.files.items() for _ in files)
+    what = ", ".join(f"{count} {word}" for word, count in sorted(found.items()))
+    if any(folder.of(Role.DATABASE) for folder in folders):
+        how = "sqlite exports are not read yet: export text as well (export_type Text, or msprof --export=on)"
+    else:
+        how = "record with torch_npu's profiler and keep trace_view.json, or msprof's msprof_*.json"
+    return f"the Ascend output holds no timeline ({what}), and without one there is nothing to replay; {how}"
+
+
+def _unusable(ranks: Sequence[_Rank]) -> _Rank:
+    seen = sum(rank.health.events for rank in ranks)
+    raise TraceError(f"{ranks[0].file}: {seen} records, none of which is an event with a time and a duration")
