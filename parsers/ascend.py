@@ -26,7 +26,7 @@ from parsers._rows import CommInfo, Rows
 from parsers.source import SourceFile
 from replay.core.errors import RefusedError, TraceError
 from replay.core.units import NS_PER_US
-from replay.trace import MISSING, Health, Trace
+from replay.trace import MISSING, Group, Health, Trace
 
 if TYPE_CHECKING:
     from parsers import ReadOptions
@@ -68,11 +68,12 @@ def read(files: Sequence[SourceFile], options: ReadOptions, *, piece_bytes: int 
         for name, size in group_sizes(folder).items():
             sizes[name] = max(sizes.get(name, 0), size)
     groups = groups_of([rank.members for rank in ranks], [rank.settings for rank in ranks], sizes)
+    world = _world_size(ranks, groups)
     contents = []
     for at, (rank, shift) in enumerate(zip(ranks, shifts([rank.members for rank in ranks]), strict=True)):
         header = Header(
             rank.number,
-            rank.settings.world_size,
+            world,
             groups=groups if at == 0 else (),
             device="Ascend",
             metadata=_metadata(rank),
@@ -83,6 +84,12 @@ def read(files: Sequence[SourceFile], options: ReadOptions, *, piece_bytes: int 
         trace, {number: rank.kernels for number, rank in zip(_numbers(trace, ranks), ranks, strict=True)}
     )
     return replace(trace, health=trace.health.merged(_left_out(folders, repeated)))
+
+
+def _world_size(ranks: Sequence[_Rank], groups: Sequence[Group]) -> int:
+    """As recorded, else the largest group met: the job has at least that many ranks."""
+    recorded = max(rank.settings.world_size for rank in ranks)
+    return recorded if recorded > 0 else max((group.size for group in groups), default=MISSING)
 
 
 def _read_rank(folder: RankFiles, options: ReadOptions, piece_bytes: int) -> _Rank:

@@ -47,9 +47,11 @@ def task_queue(trace: Trace, rank: int) -> TaskQueue:
 
 def queue_handovers(trace: Trace, queue: TaskQueue, step: RankStep) -> tuple[Handover, ...]:
     """Waits at both ends of the queue within the step, as hand-overs between the two threads."""
-    if not len(queue.put):
-        return ()
-    return (*_empty(trace, queue, step), *_full(trace, queue, step))
+    found = _empty(trace, queue, step)
+    lane = np.where(queue.take >= 0, trace.lane[queue.take], -1)
+    for taker in sorted(queue.takers):
+        found += _full(trace, queue.put[lane == taker], queue.take[lane == taker], step)
+    return tuple(found)
 
 
 def _empty(trace: Trace, queue: TaskQueue, step: RankStep) -> list[Handover]:
@@ -74,23 +76,24 @@ def _ends_on(trace: Trace, lane: int) -> Int64:
     return np.sort(trace.end_ns[rows])
 
 
-def _full(trace: Trace, queue: TaskQueue, step: RankStep) -> list[Handover]:
-    """A put into a full queue waits, over its own time, for the take that made room."""
-    duration = trace.dur_ns[queue.put]
+def _full(trace: Trace, put: Int64, take: Int64, step: RankStep) -> list[Handover]:
+    """A put into one taker's full queue waits, over its own time, for the take that made room."""
+    if not len(put):
+        return []
+    duration = trace.dur_ns[put]
     usual = float(np.median(duration))
     blocked = np.flatnonzero(duration > max(_FAR_ABOVE * usual, usual + _AT_LEAST_NS))
-    ends = np.sort(trace.end_ns[queue.take[queue.take >= 0]])
-    held = blocked + 1 - np.searchsorted(ends, trace.end_ns[queue.put[blocked]], side="right")
+    held = blocked + 1 - np.searchsorted(np.sort(trace.end_ns[take]), trace.end_ns[put[blocked]], side="right")
     deep = held[held >= _SMALLEST]
     if len(deep) < 3:
         return []
     depth = float(np.median(deep))
     found = []
     for at, entries in zip(blocked.tolist(), held.tolist(), strict=True):
-        put, source = int(queue.put[at]), int(queue.take[at - entries]) if at >= entries else -1
-        if source < 0 or abs(entries - depth) > _AGREE * depth:
+        if at < entries or abs(entries - depth) > _AGREE * depth:
             continue
-        begin, released, end = int(trace.start_ns[put]), trace.end_of(source), trace.end_of(put)
+        blocked_put, source = int(put[at]), int(take[at - entries])
+        begin, released, end = int(trace.start_ns[blocked_put]), trace.end_of(source), trace.end_of(blocked_put)
         if step.begin_ns <= begin < step.host_end_ns and begin < released <= end:
-            found.append(Handover(int(trace.lane[put]), begin, end, int(trace.lane[source]), released))
+            found.append(Handover(int(trace.lane[blocked_put]), begin, end, int(trace.lane[source]), released))
     return found
