@@ -89,7 +89,7 @@ class Timeline:
 
     rows: dict[str, list[AscendEvent]] = field(default_factory=lambda: defaultdict(list))
     threads: dict[tuple[str, str], str] = field(default_factory=dict)
-    device: str = ""  # label of the device's processes, "NPU 0"
+    labels: dict[str, str] = field(default_factory=dict)  # process → "NPU 0", "CPU"
     flows: dict[str, dict[str, Flow]] = field(default_factory=lambda: {"launch": {}, "op": {}})
     losses: Losses = field(default_factory=Losses)
     skipped: Counter[str] = field(default_factory=Counter)
@@ -138,8 +138,8 @@ def _take(
             roles[process] = _PROCESSES.get(str(event.args.name).strip().lower(), OTHER)
         elif event.name == "thread_name":
             timeline.threads[process, str(event.tid)] = str(event.args.name or "")
-        elif event.name == "process_labels" and str(event.args.labels).startswith("NPU"):
-            timeline.device = str(event.args.labels)
+        elif event.name == "process_labels":
+            timeline.labels[process] = str(event.args.labels)
 
 
 def _take_flow(event: AscendEvent, timeline: Timeline) -> None:

@@ -63,18 +63,24 @@ def _full_id(op: HcclOp, listed: Iterable[str], *, alone: bool) -> str:
 
 
 def groups_of(
-    ranks: Sequence[dict[int, Member]], settings: Sequence[Settings], sizes: dict[str, int]
+    ranks: dict[int, dict[int, Member]], settings: Sequence[Settings], sizes: dict[str, int]
 ) -> tuple[Group, ...]:
-    """Every group met, with members where the metadata lists them, else with the size that the recordings show."""
+    """Every group met: its members where the metadata lists them or all are in the input, else the size that shows.
+
+    ``ranks`` holds the collectives of every rank by its number.
+    """
     listed = {group.name: group for own in settings for group in own.groups}
     fewest = dict(sizes)
-    for member in (member for own in ranks for member in own.values()):
+    users: dict[str, set[int]] = defaultdict(set)
+    for rank, member in ((rank, member) for rank, own in ranks.items() for member in own.values()):
+        users[member.group].add(rank)
         seen = max(member.op.rank_size, max(member.op.peers, default=MISSING) + 1)
         fewest[member.group] = max(fewest.get(member.group, MISSING), seen)
-    met = dict.fromkeys(member.group for own in ranks for member in own.values() if member.group)
-    rest = [
-        Group(name, "", (), fewest[name] if fewest.get(name, 0) > 1 else MISSING) for name in met if name not in listed
-    ]
+    rest = []
+    for name in (name for name in users if name and name not in listed):
+        size = fewest[name] if fewest[name] > 1 else MISSING
+        complete = tuple(sorted(users[name])) if size == len(users[name]) else ()
+        rest.append(Group(name, "", complete, size))
     return (*listed.values(), *rest)
 
 

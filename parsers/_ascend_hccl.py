@@ -23,6 +23,7 @@ from replay.trace import MISSING
 _NAME = re.compile(r"^hcom_([a-z]+)_?_(\w{1,3})_(-?\d+)(?:_(\d+))?(?:@(\S+))?$", re.IGNORECASE)
 _GROUP_THREAD = re.compile(r"^Group (.+) Communication$", re.IGNORECASE)
 _PLANE_THREAD = re.compile(r"^Plane \d+$", re.IGNORECASE)
+_PAIRWISE = re.compile(r"send|recv|receive", re.IGNORECASE)
 _NO_ARGS = AscendArgs()
 
 
@@ -44,6 +45,7 @@ class HcclOp:
     rank_size: int
     transfer_ns: int
     peers: tuple[int, ...]  # members of the group whose numbers show in the sub-tasks
+    partner: int  # number of the other rank, of a send or receive
     stream: int  # as the sub-tasks name it
 
     @property
@@ -106,6 +108,7 @@ def _op(rows: Timed, row: int, threads: dict[str, str], planes: dict[int, list[i
         rank_size=integer(args.rank_size),
         transfer_ns=min(_transfer_ns(rows, inside), dur),
         peers=_peers(rows, tasks),
+        partner=_partner(rows, tasks) if _PAIRWISE.match(parts[1] if parts else "") else MISSING,
         stream=next((integer(_args(rows, task).stream_id) for task in tasks), MISSING),
     )
 
@@ -156,6 +159,12 @@ def _peers(rows: Timed, tasks: Sequence[int]) -> tuple[int, ...]:
         if is_remote(source, target):
             seen.update((source, target))
     return tuple(sorted(seen))
+
+
+def _partner(rows: Timed, tasks: Sequence[int]) -> int:
+    """Target of the first sub-task that concerns another rank: sub-tasks name their own rank as the source."""
+    ends = ((integer(args.source_rank), integer(args.target_rank)) for args in (_args(rows, task) for task in tasks))
+    return next((target for source, target in ends if is_remote(source, target)), MISSING)
 
 
 def _args(rows: Timed, task: int) -> AscendArgs:

@@ -28,7 +28,7 @@ from replay.trace import MISSING, EventKind, Lane
 
 _NO_ARGS = AscendArgs()
 _FUSED_SUFFIX = re.compile(r"_?Ai?cpu(?:Kernel)?$", re.IGNORECASE)
-_CARRIES = re.compile(r"SDMA|RDMA|NOTIFY|WRITE.VALUE|PLACE_HOLDER", re.IGNORECASE)  # task types that move or signal
+_CARRIES = re.compile(r"SDMA|RDMA|NOTIFY|WRITE.VALUE", re.IGNORECASE)  # task types that move or signal
 _DEVICE_BITS = 31  # of a process id
 
 
@@ -75,7 +75,7 @@ class _Builder:
 
     def __init__(self, timeline: Timeline, launching: Launching, *, keep_modules: bool) -> None:
         self.skipped: Counter[str] = Counter()
-        self.device = _device_number(timeline)
+        self.device = device_number(timeline, "")
         self._timeline, self._launching, self._keep_modules = timeline, launching, keep_modules
         self._names, self._shapes, self._dtypes = Interner(), Interner(), Interner()
         self._lanes: dict[tuple[bool, str], int] = {}
@@ -140,7 +140,7 @@ class _Builder:
             times = int(tasks.start_ns[at]), int(tasks.dur_ns[at])
             stream, number = integer(event.tid), self._launching.of.get(id(event), connection(event))
             values = {"correlation": number, "stream": stream, "nbytes": integer(args.size)}
-            row = self._add(kind, name, times, self._stream(stream, self._timeline.thread_of(event)), **values)
+            row = self._add(kind, name, times, self._stream(event, stream), **values)
             if kind == EventKind.KERNEL:
                 kernels[name].append((times[0], times[0] + times[1], row))
         for op, own in zip(ops, carriers, strict=True):
@@ -160,8 +160,7 @@ class _Builder:
             self._comms[fused], self._ops[fused] = _comm_info(op, op.name), replace(op, transfer_ns=MISSING)
             return
         stream = integer(tasks.events[carriers[0]].tid) if carriers else op.stream
-        label = self._timeline.threads.get((str(tasks.events[carriers[0]].pid), str(stream)), "") if carriers else ""
-        lane = self._stream(stream, label) if stream >= 0 else self._stream(MISSING, self._timeline.thread_of(event))
+        lane = self._stream(tasks.events[carriers[0]] if carriers else event, stream)
         name = f"hcom_{op.operator}_" if op.suffix else op.name
         values = {"correlation": self._launching.of.get(id(event), connection(event)), "stream": stream}
         row = self._add(EventKind.KERNEL, name, (op.start_ns, op.dur_ns), lane, **values)
@@ -172,10 +171,12 @@ class _Builder:
         label = (self._timeline.thread_of(event) or f"thread {tid}").replace("Thread ", "thread ", 1)
         return self._lane((False, tid), Lane(MISSING, False, label, tid=tid))
 
-    def _stream(self, stream: int, label: str) -> int:
-        label = (label or f"stream {stream}").replace("Stream ", "stream ", 1)
-        key = (True, str(stream) if stream >= 0 else label)
-        return self._lane(key, Lane(MISSING, True, label, self.device, stream, tid="" if stream >= 0 else label))
+    def _stream(self, event: AscendEvent, stream: int) -> int:
+        """Lane of a stream of the device of ``event``; what has no stream lies on its thread."""
+        device = device_number(self._timeline, str(event.pid))
+        label = f"stream {stream}" if stream >= 0 else self._timeline.thread_of(event) or str(event.tid)
+        lane = Lane(MISSING, True, label, device, stream, tid="" if stream >= 0 else label)
+        return self._lane((True, f"{device} {label}"), lane)
 
     def _lane(self, key: tuple[bool, str], lane: Lane) -> int:
         if key not in self._lanes:
@@ -191,8 +192,8 @@ class _Builder:
 
 
 def _comm_info(op: HcclOp, name: str) -> CommInfo:
-    """What the timeline tells of a collective; the count is elements of the operator's data type."""
-    return CommInfo(name, in_nelems=op.count, dtype=op.dtype, transfer_ns=op.transfer_ns)
+    """What the timeline tells of a collective: one count of elements, taken for both of its buffers."""
+    return CommInfo(name, in_nelems=op.count, out_nelems=op.count, dtype=op.dtype, transfer_ns=op.transfer_ns)
 
 
 def _carriers(tasks: Timed, communication: Timed, ops: Sequence[HcclOp]) -> list[list[int]]:
@@ -238,10 +239,12 @@ def _fused_kernel(op: HcclOp, kernels: dict[str, list[tuple[int, int, int]]]) ->
     return max(near)[1] if near else -1
 
 
-def _device_number(timeline: Timeline) -> int:
-    """Number of the device: of the label "NPU 3", else the last bits of its process id."""
-    labelled = re.search(r"\d+", timeline.device)
+def device_number(timeline: Timeline, process: str) -> int:
+    """Number of the device of a process, or of the first device: of a label "NPU 3", else the id's last bits."""
+    if not process:
+        rows = (event for role in ("device", "communication") for event in timeline.rows[role][:1])
+        process = next((str(event.pid) for event in rows), "")
+    labelled = re.search(r"\d+", timeline.labels.get(process, ""))
     if labelled:
         return int(labelled[0])
-    processes = [integer(event.pid) for role in ("device", "communication") for event in timeline.rows[role][:1]]
-    return processes[0] & _DEVICE_BITS if processes else MISSING
+    return int(process) & _DEVICE_BITS if process.isdecimal() else MISSING

@@ -16,6 +16,7 @@ from parsers._ascend_details import with_details
 from parsers._ascend_events import read_timeline
 from parsers._ascend_folder import RankFiles, Role, group, role_of
 from parsers._ascend_groups import Member, groups_of, members, shifts
+from parsers._ascend_hccl import HcclOp
 from parsers._ascend_rows import AscendContent, read_rows
 from parsers._ascend_tables import KernelRow, Settings, group_sizes, read_communication, read_kernels, read_settings
 from parsers._chrome_header import Header
@@ -62,12 +63,14 @@ def read(files: Sequence[SourceFile], options: ReadOptions, *, piece_bytes: int 
     if not with_timeline:
         raise RefusedError(_why_not(folders))
     ranks = [_read_rank(folder, options, piece_bytes) for folder in with_timeline]
-    ranks = [rank for rank in ranks if len(rank.content.rows)] or [_unusable(ranks)]
+    ranks = _numbered([rank for rank in ranks if len(rank.content.rows)] or [_unusable(ranks)])
     sizes: dict[str, int] = {}
     for folder in folders:
         for name, size in group_sizes(folder).items():
             sizes[name] = max(sizes.get(name, 0), size)
-    groups = groups_of([rank.members for rank in ranks], [rank.settings for rank in ranks], sizes)
+    users = {rank.number if rank.number >= 0 else at: rank.members for at, rank in enumerate(ranks)}
+    groups = groups_of(users, [rank.settings for rank in ranks], sizes)
+    named = {group.name: group for group in groups}
     world = _world_size(ranks, groups)
     contents = []
     for at, (rank, shift) in enumerate(zip(ranks, shifts([rank.members for rank in ranks]), strict=True)):
@@ -78,7 +81,7 @@ def read(files: Sequence[SourceFile], options: ReadOptions, *, piece_bytes: int 
             device="Ascend",
             metadata=_metadata(rank),
         )
-        contents.append(FileContent(rank.file, _with_groups(rank, shift), header, rank.health))
+        contents.append(FileContent(rank.file, _with_groups(rank, shift, named), header, rank.health))
     trace = combine(contents, FORMAT)
     trace = with_details(
         trace, {number: rank.kernels for number, rank in zip(_numbers(trace, ranks), ranks, strict=True)}
@@ -110,12 +113,13 @@ def _read_rank(folder: RankFiles, options: ReadOptions, piece_bytes: int) -> _Ra
     return _Rank(folder.timelines[0].name, number, settings, content, known, kernels, health)
 
 
-def _with_groups(rank: _Rank, shift: dict[str, int]) -> Rows:
+def _with_groups(rank: _Rank, shift: dict[str, int], groups: dict[str, Group]) -> Rows:
     """The rank's rows, every collective with its group, its place in it and its time on the wire."""
     rows = rank.content.rows
     comms = dict(rows.comms)
     for row, member in rank.members.items():
-        comms[row] = _described(comms[row], member, shift)
+        info = _described(comms[row], member, shift)
+        comms[row] = replace(info, peer=_peer(member.op, groups.get(member.group), rank.number))
     return replace(rows, comms=comms)
 
 
@@ -126,6 +130,28 @@ def _described(info: CommInfo, member: Member, shift: dict[str, int]) -> CommInf
         transfer = min(statistics.transit_ns, op.dur_ns)
     sequence = op.counter + shift.get(member.group, 0) if op.counter >= 0 else MISSING
     return replace(info, group=member.group, sequence=sequence, transfer_ns=transfer)
+
+
+def _peer(op: HcclOp, group: Group | None, rank: int) -> int:
+    """Global rank of a send's or receive's partner: the other one of two, else of its number in the group."""
+    if not op.operator.lower().startswith(("send", "recv", "receive")):
+        return MISSING
+    members = group.ranks if group is not None else ()
+    others = [member for member in members if member != rank]
+    if len(others) == 1:
+        return others[0]
+    if 0 <= op.partner < len(members):
+        return members[op.partner]
+    return op.partner if group is None or op.partner >= max(group.size, 0) else MISSING
+
+
+def _numbered(ranks: list[_Rank]) -> list[_Rank]:
+    """Where no file tells any rank, the numbers of the devices do, if they differ."""
+    devices = [rank.content.device for rank in ranks]
+    told = any(rank.number != MISSING for rank in ranks)
+    if told or MISSING in devices or len(set(devices)) < len(devices):
+        return ranks
+    return [replace(rank, number=device) for rank, device in zip(ranks, devices, strict=True)]
 
 
 def _numbers(trace: Trace, ranks: Sequence[_Rank]) -> list[int]:

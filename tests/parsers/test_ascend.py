@@ -39,7 +39,7 @@ def test_every_level_gives_the_same_device_ops(tmp_path: Path, level: object) ->
     """Two kernels and one collective; waits, records, planes and bookkeeping are none."""
     make.write(tmp_path, 0, level())  # type: ignore[operator]
     trace = read(tmp_path)
-    names = sorted(trace.name_of(i) for i in np.flatnonzero(trace.is_device))
+    names = sorted(trace.name_of(i) for i in np.flatnonzero(trace.is_device).tolist())
     assert names == ["aclnnAdd_Add_Add", "aclnnMatmul_MatMulCommon_MatMulV3", "hcom_allReduce_"]
     assert int((trace.kind == EventKind.SYNC).sum()) == 4
 
@@ -213,3 +213,36 @@ def test_a_sqlite_export_alone_is_refused_by_name(tmp_path: Path) -> None:
     (tmp_path / "ascend_pytorch_profiler_0.db").write_bytes(content)
     with pytest.raises(RefusedError, match="sqlite"):
         parsers.read([tmp_path])
+
+
+def test_devices_of_one_timeline_have_streams_of_their_own(tmp_path: Path) -> None:
+    """Stream 2 of device 0 and of device 1 are two lanes."""
+    other = make.HARDWARE + 32
+    kernel = make.row(other, 2, "Cast_1", (400, 410), args={"Task Type": "AI_VECTOR_CORE"})
+    events = [*make.level1(), *make.named(other, "Ascend Hardware", {2: "Stream 2"}, "NPU 0"), kernel]
+    make.write(tmp_path, 0, events, tables=False)
+    trace = read(tmp_path)
+    lanes = [trace.lanes[trace.lane[event(trace, name)]] for name in ("Cast_1", "aclnnAdd_Add_Add")]
+    assert [(lane.device, lane.stream) for lane in lanes] == [(0, 2), (1, 2)]
+
+
+def test_the_partner_of_a_send_is_a_global_rank(tmp_path: Path) -> None:
+    """Sub-tasks number ranks inside of the group; the metadata translates: member 1 of (4, 12) is rank 12."""
+    hccl = make.named(make.HCCL, "HCCL", {0: "Group 0 Communication", 1: "Plane 0"})
+    args = {"data_type": "FP16", "count": 8}
+    send = make.row(make.HCCL, 0, "hcom_send__123_4_1", (302, 350), args=args)
+    task = make.row(make.HCCL, 1, "Memcpy", (310, 340), args={"src rank": 0, "dst rank": 1})
+    events = [*make.framework(), *make.cann(), *make.hardware(), *hccl, send, task]
+    top = make.write(tmp_path, 4, events, tables=False)
+    info = {"parallel_group_info": {make.GROUP: {"group_name": "pp", "group_rank": 0, "global_ranks": [4, 12]}}}
+    (top / "profiler_metadata.json").write_text(json.dumps(info), encoding="utf-8")
+    trace = read(tmp_path)
+    row = int(trace.comm[event(trace, "hcom_send_")])
+    assert (CollectiveKind(trace.collectives.kind[row]), int(trace.collectives.peer[row])) == (CollectiveKind.SEND, 12)
+    assert trace.groups[trace.collectives.group[row]].description == "pp"
+
+
+def test_without_settings_the_device_tells_the_rank(tmp_path: Path) -> None:
+    """A timeline alone, of the device labelled NPU 1."""
+    (tmp_path / "view.json").write_text(json.dumps(make.level1()), encoding="utf-8")
+    assert read(tmp_path).ranks == (1,)
