@@ -32,7 +32,7 @@ class CommStatistics:
     name: str  # "hcom_allReduce__586_0_1"
     group: str  # full id of the communicator
     start_ns: int
-    transit_ns: int
+    transit_ns: int  # also -1 where it is 0: the master plane of some collectives moves nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ def _operators(level: dict[str, object]) -> Iterator[CommStatistics]:
             name, _, group = key.partition("@")
             transit = _float(times.get("Transit Time(ms)"))
             start = microseconds_ns(str(times.get("Start Timestamp(us)", "")))
-            yield CommStatistics(name, group, start, round(transit * NS_PER_MS) if transit >= 0 else MISSING)
+            yield CommStatistics(name, group, start, round(transit * NS_PER_MS) if transit > 0 else MISSING)
 
 
 def group_sizes(files: RankFiles) -> dict[str, int]:
