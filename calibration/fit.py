@@ -16,7 +16,7 @@ from calibration import identify
 from calibration.covariance import Errors, correlation, covariance
 from calibration.loss import Loss
 from calibration.problem import Problem, Residual, pose
-from calibration.solve import ROUGH, Solution, solve, thinned
+from calibration.solve import COARSE_ROWS, ROUGH, Solution, solve, thinned
 from hwprofiles.fitted import Score
 from replay.core.columns import Float64, Int64
 from replay.core.errors import FitError
@@ -42,7 +42,7 @@ class FitOptions:
     errors: Errors = Errors.AUTO
     start: Mapping[str, float] = field(default_factory=dict)
     seed: int = 0
-    tolerance: float = 1e-12
+    tolerance: float = 1e-14
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +104,8 @@ def _affordable(problem: Problem) -> tuple[Problem, dict[str, str]]:
 def _determined(problem: Problem, held: dict[str, str], options: FitOptions) -> tuple[Problem, _Rough, dict[str, str]]:
     """The problem without what a rough look at (a part of) it already shows not to be determined."""
     start = dict(options.start)
+    if (coarse := thinned(problem, COARSE_ROWS)) is not problem:
+        start = coarse.values(solve(coarse, options.loss, start, max(ROUGH, options.tolerance)).point)
     while True:
         part = thinned(problem)
         solution = solve(part, options.loss, start, max(ROUGH, options.tolerance))

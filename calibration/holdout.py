@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from calibration.fit import FitOptions, FitResult, fit, score
+from calibration.solve import THINNED_ROWS, spread_evenly
 from hwprofiles.fitted import Score
 from replay.core.columns import Bool
 from replay.core.errors import FitError
@@ -45,11 +46,14 @@ def random_half(n: int, seed: int) -> Bool:
 
 
 def _score(used: Samples, held_out: Bool, result: FitResult, options: FitOptions) -> Score:
-    """Fit the rows that are kept, predict the others."""
+    """Fit the rows that are kept (of a large table a part: more rows move no prediction), predict the others."""
     model = result.model
     if min(held_out.sum(), (~held_out).sum()) < _FEWEST:
         raise FitError(f"{int(held_out.sum())} of {len(used)} rows would be held out")
-    kept = fit(model, used.take(~held_out), replace(options, tolerance=_TOLERANCE))
+    seen = used.take(~held_out)
+    if len(seen) > THINNED_ROWS:
+        seen = seen.take(spread_evenly(seen.time_ns, THINNED_ROWS))
+    kept = fit(model, seen, replace(options, tolerance=_TOLERANCE))
     rest = used.take(held_out)
     columns = {name: rest.size(name) for name in dict.fromkeys((*model.needs, *rest.sizes))}
     return score(np.asarray(model.predict(kept.values, columns)), rest.time_ns)

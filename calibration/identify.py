@@ -60,7 +60,7 @@ def without_rank(problem: Problem, jacobian: Float64) -> Undetermined | None:
     order = np.argsort(-weights, kind="stable")
     named = tuple(names[i] for i in order if weights[i] > 0.1 * weights.max())
     reason = f"the samples cannot tell {' from '.join(named)}{_constants(problem)}"
-    return Undetermined(named, reason, f"not told apart: {', '.join(named)}")
+    return Undetermined(named, reason, "not told from other parameters")
 
 
 def too_uncertain(problem: Problem, deviation: Float64) -> Undetermined | None:

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from statistics import fmean
 
 from calibration.disagreement import Run, disagreements
 from calibration.fit import FitOptions, FitResult, fit
 from calibration.groups import groups
 from calibration.holdout import scores
 from calibration.models import cost_models
+from calibration.prediction import Predicted
 from calibration.profile import Target, as_fitted, profile_of, start_values
 from hwprofiles.fitted import Fitted, Score
 from hwprofiles.schema import HardwareProfile
+from replay.collectives._network import best_of
 from replay.core.errors import FitError
 from replay.cost_model import CostModel
 from replay.samples import Samples
@@ -36,12 +37,6 @@ class Explained:
     notes: tuple[str, ...]
     runs: tuple[Run, ...]  # that contradict each other
     fitted: Fitted
-
-    @property
-    def held_out_pct(self) -> float:
-        """Mean over the splits of their median error; infinite where none could be scored."""
-        errors = [score.median_pct for split, score in self.scores.items() if split != "fit"]
-        return fmean(errors) if errors else float("inf")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,15 +58,17 @@ class Calibration:
     refusals: tuple[Refusal, ...]
     notes: tuple[str, ...] = ()
     unexplained: Mapping[str, int] = field(default_factory=dict)  # op → samples that no model takes
+    predicted: tuple[Predicted, ...] = ()  # of samples that were not fitted
 
     def best(self) -> tuple[Explained, ...]:
-        """Of several models of the same samples, the one that predicted those held out best."""
-        chosen: dict[tuple[tuple[str, str], ...], Explained] = {}
-        for candidate in self.fits:
-            key = tuple(candidate.key.items())
-            if key not in chosen or candidate.held_out_pct < chosen[key].held_out_pct:
-                chosen[key] = candidate
-        return tuple(chosen.values())
+        """One fit for each group of samples: the best of several models (:func:`best_of`)."""
+        rivals: dict[tuple[tuple[str, str], ...], list[Explained]] = {}
+        for one in self.fits:
+            rivals.setdefault(tuple(one.key.items()), []).append(one)
+        chosen = [best_of([one.fitted for one in fits]) for fits in rivals.values()]
+        return tuple(
+            one for fits, best in zip(rivals.values(), chosen, strict=True) for one in fits if one.fitted is best
+        )
 
 
 def calibrate(

@@ -10,15 +10,19 @@ import numpy as np
 
 from calibration.loss import TUNING, Loss, scale_of
 from calibration.problem import Problem, bounds
-from replay.core.columns import Float64
+from replay.core.columns import Float64, Int64
 
 THINNED_ROWS = 4096
 """Rows that are enough to place some twelve parameters; the rest of a table only makes them more precise."""
 
+COARSE_ROWS = 512
+"""Rows that lead from the start values to the right valley, at an eighth of the cost."""
+
 _RESCALINGS = 4
+_SCALE_TOLERANCE = 0.03  # where the loss bends needs no more digits
 _FIRST_SCALE = 0.1  # of log residuals: what is beyond 13 % off counts less before the real scale is known
 _LARGE_TOLERANCE = 0.03  # over the number of rows: a sixth of a standard error
-_EVALUATIONS = 100  # steps of one minimisation; a valley that takes longer is flat, and judged as such
+_STEPS = 60  # of one minimisation; a valley that takes longer is flat, and judged as such
 ROUGH = 1e-6
 """Tolerance that is enough to see what the samples cannot tell."""
 
@@ -33,12 +37,15 @@ class Solution:
     loss: Loss
 
 
-def thinned(problem: Problem) -> Problem:
+def thinned(problem: Problem, rows: int = THINNED_ROWS) -> Problem:
     """The problem on rows spread evenly over the times, where it has many more than are needed."""
-    if len(problem) <= 2 * THINNED_ROWS:
-        return problem
-    order = np.argsort(problem.samples.time_ns, kind="stable")
-    return problem.take(np.sort(order[np.linspace(0, len(order) - 1, THINNED_ROWS).astype(np.int64)]))
+    return problem if len(problem) <= 2 * rows else problem.take(spread_evenly(problem.samples.time_ns, rows))
+
+
+def spread_evenly(time_ns: Float64, rows: int) -> Int64:
+    """Indices of ``rows`` of the times, evenly spread over their order."""
+    order = np.argsort(time_ns, kind="stable")
+    return np.asarray(np.sort(order[np.linspace(0, len(order) - 1, rows).astype(np.int64)]))
 
 
 def solve(
@@ -49,7 +56,7 @@ def solve(
     The scale is measured, and the minimum found again, until it no longer moves. Of many rows the cost is the sum, so a
     tolerance of 1 / n already is about a standard error.
     """
-    tolerance = max(tolerance, _LARGE_TOLERANCE / len(problem)) if len(problem) > 2 * THINNED_ROWS else tolerance
+    tolerance = max(tolerance, _LARGE_TOLERANCE / len(problem)) if len(problem) >= THINNED_ROWS else tolerance
     point = problem.start(start)
     scaled = loss is Loss.ROBUST or bool(np.isfinite(problem.samples.spread_ns).any())
     rounds = _RESCALINGS if scaled and tolerance < ROUGH else 1
@@ -60,7 +67,7 @@ def solve(
         point = _minimise(problem, Solution(point, weights, scale, loss), tolerance)
         before, scale = scale, scale_of(weights * problem.residuals(point))
         weights = weights_of(problem, scale)
-        if abs(scale - before) < 0.01 * before:
+        if abs(scale - before) < _SCALE_TOLERANCE * before:
             break
     return Solution(point, weights, scale, loss)
 
@@ -99,9 +106,10 @@ def _minimise(problem: Problem, start: Solution, tolerance: float) -> Float64:
     robust = {"loss": "soft_l1", "f_scale": TUNING * start.scale}
     kind = robust if start.loss is Loss.ROBUST else {"loss": "linear"}
     central = tolerance < 1e-8 and len(problem) < THINNED_ROWS
+    evaluations = _STEPS * (1 + (2 if central else 1) * len(start.point))
     with np.errstate(invalid="ignore", divide="ignore"):  # lmfit's own errors, which are not used
         result = lmfit.Minimizer(residuals, parameters).minimize(
-            method="least_squares", x_scale="jac", jac="3-point" if central else "2-point", max_nfev=_EVALUATIONS,
-            ftol=tolerance, xtol=tolerance, gtol=tolerance, **kind,
+            method="least_squares", x_scale="jac", jac="3-point" if central else "2-point", max_nfev=evaluations,
+            ftol=tolerance, xtol=tolerance, gtol=None, **kind,
         )  # fmt: skip
     return np.array([p.value for p in result.params.values()])

@@ -46,6 +46,12 @@ class Fitted:
         """Parameter values by name: the first argument of the cost model's ``predict``."""
         return {name: parameter.value for name, parameter in self.parameters.items()}
 
+    @property
+    def held_out_pct(self) -> float:
+        """Mean over the splits of their median error, without the rows fitted; of an unscored fit: infinite."""
+        errors = [score.median_pct for split, score in self.scores.items() if split != "fit"]
+        return sum(errors) / len(errors) if errors else float("inf")
+
     def inside(self, columns: Mapping[str, Float64]) -> np.ndarray[Any, np.dtype[np.bool_]]:
         """Rows whose sizes all lie in the calibrated ranges (a size that the range does not name does not matter)."""
         n = len(next(iter(columns.values()))) if columns else 0

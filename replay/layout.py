@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
-from replay.core.errors import LayoutError
+from replay.core.errors import LayoutError, RefusedError
 
 SCHEDULES = ("1f1b", "gpipe", "interleaved")
 DISPATCHERS = ("alltoall", "allgather", "hierarchical", "deepep")
@@ -78,7 +79,8 @@ class Layout:
         """This layout with some sizes replaced (R14): what is not named stays; dp and micro-batches follow.
 
         ``dp`` = world / (tp·cp·pp); only ``dp`` and ``world_size`` change the number of devices. ``microbatches`` =
-        gbs / (dp·mbs) where both are known. Raises :class:`LayoutError` naming the numbers that do not divide.
+        gbs / (dp·mbs), and microbatches·dp stays where neither is known. Raises :class:`LayoutError` naming the numbers
+        that do not divide, :class:`RefusedError` for a ``gbs`` where nothing says how many sequences a micro-batch is.
         """
         known = {f.name for f in fields(self)}
         for name in sizes:
@@ -95,15 +97,8 @@ class Layout:
                     f"the {new['world_size']} ranks held fixed"
                 )
             new["dp"] = new["world_size"] // model_parallel
-        if "microbatches" not in sizes and new["gbs"] is not None and new["mbs"] is not None:
-            per_microbatch = new["mbs"] * new["dp"]
-            if new["gbs"] % per_microbatch:
-                held = "" if "gbs" in sizes else " (held fixed)"
-                raise LayoutError(
-                    f"global batch {new['gbs']}{held} does not divide by micro-batch {new['mbs']} x dp "
-                    f"{new['dp']} = {per_microbatch}; give a --gbs that does"
-                )
-            new["microbatches"] = new["gbs"] // per_microbatch
+        if "microbatches" not in sizes:
+            new["microbatches"] = self._microbatches(new, sizes)
         if "schedule" not in sizes and new["schedule"] in ("1f1b", "interleaved"):
             new["schedule"] = "interleaved" if new["vpp"] > 1 else "1f1b"
         if sizes.get("schedule") == "interleaved" and new["vpp"] == 1:
@@ -111,6 +106,25 @@ class Layout:
         if "group_size" not in sizes and "pp" in sizes and self.group_size == self.pp:
             new["group_size"] = new["pp"]
         return replace(self, **{name: new[name] for name in known})
+
+    def _microbatches(self, new: Mapping[str, Any], sizes: Mapping[str, Any]) -> int | None:
+        """Micro-batches of the global batch: the one that is asked for, else the one held fixed."""
+        gbs, mbs, dp = new["gbs"], new["mbs"], new["dp"]
+        held = "" if "gbs" in sizes else " (held fixed)"
+        if gbs is not None and mbs is not None:
+            if gbs % (mbs * dp):
+                raise LayoutError(
+                    f"global batch {gbs}{held} does not divide by micro-batch {mbs} x dp {dp} = {mbs * dp}; "
+                    "give a --gbs that does"
+                )
+            return int(gbs // (mbs * dp))
+        if gbs != self.gbs:
+            raise RefusedError("--gbs needs the micro-batch size, which the input does not tell; add --from mbs=N")
+        if self.microbatches is not None and self.microbatches * self.dp % dp:
+            raise LayoutError(
+                f"{self.microbatches} micro-batches on dp {self.dp} do not divide over dp {dp} (global batch{held})"
+            )
+        return None if self.microbatches is None else self.microbatches * self.dp // dp
 
     def to_json(self) -> dict[str, Any]:
         """The keys of the JSON output's ``layout`` (DESIGN §4), ``None`` where not known."""

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replay.core.errors import LayoutError
+from replay.core.errors import LayoutError, RefusedError
 from replay.layout import Layout
 
 SIZE = st.sampled_from([1, 2, 3, 4, 5, 6, 8, 12, 23, 24])
@@ -52,3 +52,19 @@ def test_the_message_names_the_numbers(sizes: dict[str, int], says: str) -> None
     """And the sizes that would fit, where there are such."""
     with pytest.raises(LayoutError, match=says):
         JOB.change(**sizes)
+
+
+def test_the_global_batch_is_held_where_only_micro_batches_are_known() -> None:
+    """4 micro-batches on each of 2 replicas are 2 on each of 4, and 8 on one; 3 replicas cannot share them."""
+    layout = Layout(dp=2, world_size=2, microbatches=4)
+    assert layout.change(dp=4).microbatches == 2
+    assert layout.change(world_size=1).microbatches == 8
+    with pytest.raises(LayoutError, match="4 micro-batches on dp 2 do not divide over dp 3"):
+        layout.change(dp=3)
+
+
+def test_a_global_batch_needs_the_micro_batch() -> None:
+    """8 sequences are any number of micro-batches until one of these is said to be 2 of them."""
+    with pytest.raises(RefusedError, match="--from mbs=N"):
+        Layout(microbatches=2).change(gbs=8)
+    assert Layout(microbatches=2, mbs=2).change(gbs=8).microbatches == 4

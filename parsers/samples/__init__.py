@@ -7,6 +7,7 @@ format (CSV, Parquet) ``FORMAT``, ``claims(columns) -> bool`` and ``read_table(t
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
 
@@ -17,14 +18,27 @@ from replay.core.errors import ReplayError, TraceError
 from replay.core.plugins import members
 from replay.samples import Samples, concatenate
 
-__all__ = ["Mapping", "read_file", "read_samples"]
+__all__ = ["Found", "Mapping", "find_samples", "read_file", "read_samples"]
 
 
-def read_samples(sources: Sequence[Path], mapping: Mapping | None = None) -> Samples:
-    """All samples behind files and folders; what was refused is in the notes, with its reason.
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Samples of each file that holds some, why the others do not, and what was noticed about the sources."""
 
-    Raises :class:`TraceError` where no file holds a measurement.
-    """
+    parts: tuple[Samples, ...]
+    refused: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+    def merged(self) -> Samples:
+        """All samples; refusals are notes. Raises :class:`TraceError` where no file holds a measurement."""
+        if not self.parts:
+            raise TraceError("; ".join(self.refused) or "no files")
+        merged = concatenate(self.parts)
+        return replace(merged, notes=(*self.warnings, *merged.notes, *self.refused))
+
+
+def find_samples(sources: Sequence[Path], mapping: Mapping | None = None) -> Found:
+    """The samples behind files and folders, file by file."""
     expansion = expand(sources)
     parts: list[Samples] = []
     refused: list[str] = []
@@ -33,13 +47,15 @@ def read_samples(sources: Sequence[Path], mapping: Mapping | None = None) -> Sam
             parts.append(read_file(file, mapping))
         except ReplayError as error:
             refused.append(str(error))
-    if not parts:
-        raise TraceError("; ".join(refused) or "no files")
-    merged = concatenate(parts)
-    return Samples(
-        **{name: getattr(merged, name) for name in merged.__dataclass_fields__ if name != "notes"},
-        notes=(*expansion.warnings, *merged.notes, *refused),
-    )
+    return Found(tuple(parts), tuple(refused), expansion.warnings)
+
+
+def read_samples(sources: Sequence[Path], mapping: Mapping | None = None) -> Samples:
+    """All samples behind files and folders; what was refused is in the notes, with its reason.
+
+    Raises :class:`TraceError` where no file holds a measurement.
+    """
+    return find_samples(sources, mapping).merged()
 
 
 def read_file(file: SourceFile, mapping: Mapping | None = None) -> Samples:

@@ -66,7 +66,8 @@ class Gathered:
     def sentences(self) -> list[str]:
         """Notes, and one sentence for each reason to leave lines out."""
         reasons = [
-            f"{self.source}:{lines[0]}: {len(lines)} rows left out, {why}" for why, lines in self.left_out.items()
+            f"{self.source}:{lines[0]}: {len(lines)} row{'s' if len(lines) > 1 else ''} left out, {why}"
+            for why, lines in self.left_out.items()
         ]
         return [*self.notes, *reasons]
 

@@ -93,7 +93,7 @@ def read_table(file: SourceFile, head: bytes) -> Table:
 def _csv(file: SourceFile) -> Table:
     text = file.read().decode("utf-8", "replace").lstrip("\ufeff")
     first = text.split("\n", 1)[0]
-    reader = csv.reader(io.StringIO(text), delimiter=_delimiter(first))
+    reader = csv.reader(io.StringIO(text, newline=None), delimiter=_delimiter(first))
     columns = tuple(name.strip() or f"column {i}" for i, name in enumerate(next(reader)))
     rows, lines, ragged = [], [], []
     for row in reader:
@@ -121,18 +121,21 @@ def _parquet(file: SourceFile) -> Table:
         raise TraceError(f"{file.name}: Parquet needs pyarrow: pip install 'trace-replay[parquet]'") from None
     try:
         found = parquet.read_table(io.BytesIO(file.read()))
-    except (pa.ArrowException, OSError) as error:
+        columns = tuple(found.column_names)
+        values = {name: _parquet_column(found.column(name).combine_chunks()) for name in columns}
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise TraceError(f"{file.name}: is not a whole Parquet file ({error})") from None
-    columns = tuple(found.column_names)
-    values: dict[str, Words | npt.NDArray[Any]] = {}
-    for name in columns:
-        column = found.column(name).combine_chunks()
-        if pa.types.is_integer(column.type) or pa.types.is_floating(column.type) or pa.types.is_boolean(column.type):
-            values[name] = np.asarray(column.cast("float64").to_numpy(zero_copy_only=False))
-        else:
-            coded = column.cast("string").fill_null("").dictionary_encode()
-            values[name] = Words(coded.indices.to_numpy().astype(np.int32), tuple(coded.dictionary.to_pylist()))
     return Table(file.name, columns, values, np.arange(1, found.num_rows + 1, dtype=np.int64))
+
+
+def _parquet_column(column: Any) -> Words | npt.NDArray[Any]:
+    """Numbers as floats, everything else as words."""
+    import pyarrow as pa  # noqa: PLC0415 - an optional library
+
+    if pa.types.is_integer(column.type) or pa.types.is_floating(column.type) or pa.types.is_boolean(column.type):
+        return np.asarray(column.cast("float64", safe=False).to_numpy(zero_copy_only=False))
+    coded = column.cast("string").fill_null("").dictionary_encode()
+    return Words(coded.indices.to_numpy().astype(np.int32), tuple(coded.dictionary.to_pylist()))
 
 
 def _delimiter(line: str) -> str:

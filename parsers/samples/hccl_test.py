@@ -16,7 +16,8 @@ from replay.samples import UNKNOWN, Samples
 
 FORMAT = "hccl_test log"
 
-_ROW = re.compile(r"(?<![\d.])(\d+)\s*\|\s*([\d.eE+]+)\s*\|\s*([\d.eE+-]+)\s*\|\s*(success|failed|NULL)", re.I)
+_NUMBER = r"(\d+(?:\.\d*)?(?:[eE][+-]?\d+)?)"
+_ROW = re.compile(rf"(?<![\d.])(\d+)\s*\|\s*{_NUMBER}\s*\|\s*{_NUMBER}\s*\|\s*(success|failed|NULL)", re.I)
 _COMMAND = re.compile(r"\b(all_?reduce|all_?gather|reduce_?scatter|alltoallv?c?|broadcast|reduce|scatter)_test\b")
 _ITERS = re.compile(r"\biters is (\d+)")
 _PROCESSES = re.compile(r"(?:mpirun|mpiexec)\b.*?\s-(?:n|np)\s+(\d+)")

@@ -7,6 +7,7 @@ above 1 in the files come of it), as SimuMax does.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import orjson
@@ -20,6 +21,7 @@ from replay.samples import Samples
 
 FORMAT = "SimuMax system file"
 
+_EFFICIENCY = re.compile(r'"([^"]*=[^"]*)"\s*:\s*(\d[\d.eE+-]*)')
 _BACKWARD_FLOPS = 2.5  # of the forward pass of flash attention: five products for two (Dao 2022)
 
 
@@ -39,9 +41,12 @@ def read(file: SourceFile) -> Samples:
     gathered = Gathered(file.name)
     device = str(system.get("sys_name", ""))
     lines = _lines(text.decode("utf-8", "replace"))
-    for op, entry in ops.items():
-        for key, efficiency in (entry.get("accurate_efficient_factor") or {}).items():
-            _take(op, key, (float(efficiency), float(entry["tflops"]) * 1e12), (device, lines), gathered)
+    try:
+        for op, entry in ops.items():
+            for key, efficiency in (entry.get("accurate_efficient_factor") or {}).items():
+                _take(op, key, (float(efficiency), float(entry["tflops"]) * 1e12), (device, lines), gathered)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise TraceError(f"{file.name}: is not a SimuMax system file ({error})") from None
     return gathered.samples()
 
 
@@ -49,9 +54,7 @@ def _lines(text: str) -> dict[tuple[str, float], int]:
     """Line of each (key, value): the same shape occurs forward and backward."""
     found: dict[tuple[str, float], int] = {}
     for number, line in enumerate(text.splitlines(), start=1):
-        key, separator, value = line.strip().rstrip(",").rpartition(":")
-        if separator and "=" in key and value.strip():
-            found[key.strip().strip('"'), float(value)] = number
+        found |= {(match[1], float(match[2])): number for match in _EFFICIENCY.finditer(line)}
     return found
 
 

@@ -40,6 +40,13 @@ def _report_file(text: str) -> Path:
     show_default=True,
     help="Loss of the fit: robust counts outliers less, plain is least squares.",
 )
+@click.option(
+    "--score",
+    multiple=True,
+    type=click.Path(exists=True, path_type=Path),
+    metavar="SOURCE",
+    help="Predict these measurements from the profile made, instead of fitting them; may be repeated.",
+)
 @click.option("--report", type=_report_file, metavar="FILE.html", help="Write measured against model, and residuals.")
 @options.json_output
 @options.quiet
@@ -47,8 +54,8 @@ def command(sources: tuple[Path, ...], output: Path, **given: Any) -> None:
     """Fit cost models of GEMMs, experts, attention and collectives to measurements, and write a hardware profile.
 
     SOURCE is a log of nccl-tests, rccl-tests, hccl_test or all_reduce_bench, a table (CSV, Parquet, JSON) of
-    aiconfigurator, vidur or SimuMax, any table with --mapping, or a folder of these; content tells the format. What the
-    samples cannot determine is refused with a sentence, the rest is written with errors and hold-out scores.
+    aiconfigurator, vidur or SimuMax, any table with --mapping, a trace, or a folder of these; content tells the format.
+    What the samples cannot determine is refused with a sentence, the rest is written with errors and hold-out scores.
     """
     from replay import api  # noqa: PLC0415 - keeps `replay --help` fast
 
@@ -58,6 +65,7 @@ def command(sources: tuple[Path, ...], output: Path, **given: Any) -> None:
         device=given["device"] or "",
         mapping=given["mapping"],
         robust=given["loss"] == "robust",
+        score=given["score"],
     )
     with stages(quiet=given["quiet"] or given["as_json"]) as progress:
         found = api.calibrate(sources, request, progress)

@@ -134,6 +134,9 @@ def layout_changes(command: Command) -> Command:
         *(click.option(name, type=SIZE, metavar="N", help=text) for name, text in sizes),
         click.option("--world", "world_size", type=SIZE, metavar="N", help="Number of devices."),
         click.option(
+            "--chunk-layers", metavar="N,...", help="Layers of every chunk, in model order [default: equal chunks]."
+        ),
+        click.option(
             "--schedule",
             type=click.Choice(SCHEDULES),
             metavar="NAME",

@@ -50,7 +50,7 @@ def command(inputs: tuple[Path, ...], **given: Any) -> None:
 def _asked(given: dict[str, Any]) -> dict[str, Any]:
     """The what-if options that were given."""
     names = ("tp", "pp", "vpp", "dp", "cp", "ep", "etp", "mbs", "gbs", "seq", "world_size", "schedule", "dispatcher",
-             "experts", "scale", "link", "stall", "stragglers", "hardware")  # fmt: skip
+             "experts", "chunk_layers", "scale", "link", "stall", "stragglers", "hardware")  # fmt: skip
     return {name: given[name] for name in names if given[name] not in (None, ())}
 
 

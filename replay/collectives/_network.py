@@ -7,7 +7,8 @@ the profile's own bandwidths and latencies with the usual algorithm.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from types import ModuleType
 
 import numpy as np
@@ -45,6 +46,11 @@ USUAL: dict[CollectiveKind, str] = {
 }
 """Algorithm of a collective where nothing says which one runs."""
 
+MESSAGES = (CollectiveKind.SEND, CollectiveKind.RECV, CollectiveKind.SEND_RECV)
+"""Kinds that move one message from rank to rank."""
+
+_USUAL_WORDS = {kind.name.lower(): name for kind, name in USUAL.items()}
+
 MESHES: dict[CollectiveKind, str] = {
     CollectiveKind.ALL_REDUCE: "mesh_all_reduce",
     CollectiveKind.ALL_GATHER: "mesh_exchange",
@@ -52,6 +58,10 @@ MESHES: dict[CollectiveKind, str] = {
     CollectiveKind.ALL_TO_ALL: "mesh_exchange",
 }
 """Algorithm of a collective among devices that have a link to each other of their own."""
+
+
+CLEARLY_BETTER_PCT = 1.0
+"""Points of held-out error by which an unusual algorithm must be better."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +81,8 @@ def collective_time(profile: HardwareProfile, kind: CollectiveKind, nbytes: Size
     size = np.atleast_1d(np.asarray(nbytes, np.float64))
     if nodes.ranks == 1:
         return Estimate(np.zeros_like(size), np.full(len(size), Grade.MEASURED, np.int8), "one rank sends nothing")
+    if kind in MESSAGES and nodes.nodes > 1:  # the slowest of the messages, one between nodes, decides
+        nodes = replace(nodes, nodes=nodes.ranks, ranks_per_node=1)
     tier = "intra_node" if nodes.nodes == 1 else "inter_node" if nodes.ranks_per_node == 1 else "mixed"
     fit = best_fit(profile, kind, tier)
     if fit is not None:
@@ -83,15 +95,22 @@ def collective_time(profile: HardwareProfile, kind: CollectiveKind, nbytes: Size
 
 
 def best_fit(profile: HardwareProfile, kind: CollectiveKind, tier: str) -> Fitted | None:
-    """Of the fits of a collective on a tier, the one whose held-out samples were predicted best."""
-    fits = [fit for fit in profile.fitted if fit.key.get("op") == kind.name.lower() and fit.key.get("tier") == tier]
-    return min(fits, key=_held_out_pct, default=None)
+    """The best of the fits of a collective on a tier."""
+    op = kind.name.lower()
+    return best_of([fit for fit in profile.fitted if fit.key.get("op") == op and fit.key.get("tier") == tier])
 
 
-def _held_out_pct(fit: Fitted) -> float:
-    """Mean over the splits of their median error, without the rows fitted; of an unscored fit: infinite."""
-    scores = [score.median_pct for split, score in fit.scores.items() if split != "fit"]
-    return sum(scores) / len(scores) if scores else float("inf")
+def best_of(fits: Sequence[Fitted]) -> Fitted | None:
+    """Of several fits of the same samples the one whose held-out samples were predicted best.
+
+    The usual algorithm of a collective stays unless another one is better by more than a point: on few ranks they cost
+    nearly the same, and what noise decides would then be extrapolated to many.
+    """
+    best = min(fits, key=lambda fit: fit.held_out_pct, default=None)
+    usual = next((fit for fit in fits if fit.model == _USUAL_WORDS.get(fit.key.get("op", ""))), None)
+    if best is None or usual is None:
+        return best
+    return usual if usual.held_out_pct <= best.held_out_pct + CLEARLY_BETTER_PCT else best
 
 
 def _composed(profile: HardwareProfile, kind: CollectiveKind, size: Float64, nodes: Nodes) -> Estimate | None:
@@ -109,9 +128,17 @@ def _composed(profile: HardwareProfile, kind: CollectiveKind, size: Float64, nod
 
 
 def _link(profile: HardwareProfile, kind: CollectiveKind, tier: str) -> Link | None:
-    """The link of a tier as the ring of a collective sees it."""
+    """The link of a tier as the ring of a collective sees it.
+
+    A protocol for small messages whose latency the samples did not tell is left out: what a fit of ten ranks may give
+    it for nothing would decide the time of eighty.
+    """
     fit = profile.fit(USUAL[kind], op=kind.name.lower(), tier=tier) if kind in USUAL else None
-    return link_of(fit.values()) if fit is not None else None
+    if fit is None:
+        return None
+    link = link_of(fit.values())
+    small = fit.parameters["small_latency_ratio"]
+    return replace(link, protocols=()) if small.grade is Grade.ASSUMED else link
 
 
 def _datasheet(profile: HardwareProfile, kind: CollectiveKind, size: Float64, nodes: Nodes) -> Estimate | None:

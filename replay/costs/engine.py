@@ -6,21 +6,26 @@ an engine from peaks with shares that hold for the devices whose tables were fit
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 
+import numpy as np
+
 from hwprofiles import HardwareProfile
+from hwprofiles.fitted import Fitted
+from replay.core.columns import Float64, Int8
 from replay.core.dtypes import rate_parameter
 from replay.core.evidence import Grade
 from replay.cost_model import Values
 
 SUSTAINED_SHARE = 0.88
-"""Of the datasheet's dense peak that large matrices reach: 0.83-0.87 on H100, 0.93 on A100 (fitted tables)."""
+"""Of the datasheet's dense peak that large matrices reach: 0.84 to 0.87 on H100, 0.85 to 0.97 on A100 (fitted)."""
 
 BANDWIDTH_SHARE = 0.84
-"""Of the datasheet's memory bandwidth that streaming reaches: 0.84 on H100, 0.78-0.89 on A100 (fitted tables)."""
+"""Of the datasheet's memory bandwidth that streaming reaches: 0.84 to 0.90 on H100, 0.76 to 0.87 on A100 (fitted)."""
 
 L2_BYTES_PER_CORE_AND_S = 1.0e11
-"""Bytes a core takes from the cache a second: 49 GB/s on A100 (108 cores), 135 GB/s on H100 (132 cores)."""
+"""Bytes a core takes from the cache a second: 24 to 44 GB/s on A100, 105 to 160 GB/s on H100 (fitted)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,22 +66,36 @@ class Engine:
 
 @dataclass(frozen=True, slots=True)
 class GradedEngine:
-    """An engine and how far it is known: fitted, or from the datasheet."""
+    """An engine and how far it is known: ``fitted`` is what it comes from, ``None`` where only peaks are known."""
 
     engine: Engine
-    grade: Grade
+    fitted: Fitted | None
+
+    @property
+    def grade(self) -> Grade:
+        """Grade of a prediction inside the calibrated range."""
+        return Grade.DATASHEET if self.fitted is None else Grade.FITTED
+
+    def grades(self, columns: Mapping[str, Float64]) -> Int8:
+        """Grade of each prediction: fitted, extrapolated outside the calibrated range, or datasheet."""
+        if self.fitted is not None:
+            return self.fitted.grades(columns)
+        rows = len(next(iter(columns.values()), ()))
+        return np.full(rows, Grade.DATASHEET, dtype=np.int8)
 
 
 def engine_of(profile: HardwareProfile, dtype: str) -> GradedEngine | None:
     """The engine of a device at a data type: fitted where a table was, else from peaks; ``None`` without peaks.
 
-    The conversion of inputs is left out: in training it is a kernel of its own.
+    FP16 and BF16 run at the same rates and stand for one another. The conversion of inputs is left out: in training
+    it is a kernel of its own.
     """
-    fitted = profile.fit("gemm", op="gemm", dtype=dtype)
+    same = {"fp16": "bf16", "bf16": "fp16"}.get(dtype, dtype)
+    fitted = profile.fit("gemm", op="gemm", dtype=dtype) or profile.fit("gemm", op="gemm", dtype=same)
     if fitted is not None:
-        return GradedEngine(replace(Engine.of(fitted.values()), cast_ns=0.0), Grade.FITTED)
+        return GradedEngine(replace(Engine.of(fitted.values()), cast_ns=0.0), fitted)
     engine = datasheet(profile, dtype)
-    return None if engine is None else GradedEngine(engine, Grade.DATASHEET)
+    return None if engine is None else GradedEngine(engine, None)
 
 
 def datasheet(profile: HardwareProfile, dtype: str) -> Engine | None:

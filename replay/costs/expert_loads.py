@@ -62,7 +62,7 @@ def _busiest(routing: Routing, local: int) -> Float64:
     u = np.random.default_rng(0).random((_DRAWS, int(routing.experts)))
     drawn = ((high**power - low**power) * u + low**power) ** (1.0 / power)
     rows = np.stack([_whole(each / each.sum() * total, int(total)) for each in drawn])
-    ranks = rows[:, : local * int(routing.ranks)].reshape(_DRAWS, -1, local)
+    ranks = rows[:, : rows.shape[1] // local * local].reshape(_DRAWS, -1, local)
     return np.asarray(ranks[np.arange(_DRAWS), ranks.sum(axis=2).argmax(axis=1)])
 
 

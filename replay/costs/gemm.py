@@ -92,14 +92,14 @@ def problem_ns(problem: Problem, scale_block: Float64, engine: Engine) -> Float6
             part = problem.take(kernels)
             tiled = tiled_ns(part, tiles, engine)
             busy[kernels] = np.minimum(tiled, dot_product_ns(part, engine)) if dots else tiled
-    left = (problem.rows * problem.copies).sum(axis=-1) * problem.k
+    left = problem.total * problem.k
     cast = np.where(problem.left < SIXTEEN_BITS, engine.cast_ns, 0.0) * left
     return np.asarray(engine.floor_ns + cast + sustained_ns(busy, engine))
 
 
 def dot_product_ns(problem: Problem, engine: Engine) -> Float64:
     """Kernels for at most four rows, threads along K: max~(K · step, flops / vector rate, traffic), ns."""
-    work = 2.0 * (problem.rows * problem.copies).sum(axis=-1) * problem.n * problem.k
+    work = 2.0 * problem.total * problem.n * problem.k
     compute = smooth_max(engine.dot_step_ns * problem.k, NS_PER_S * work / engine.vector_flop_per_s)
     traffic = NS_PER_S * problem.nbytes / engine.bytes_per_s
     fitting = problem.rows.max(axis=-1) <= DOT_ROWS

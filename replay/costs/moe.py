@@ -32,15 +32,15 @@ class Moved:
 
 
 def with_rows(columns: Columns) -> dict[str, Float64]:
-    """The columns, and (samples, groups) ``rows`` and ``copies`` of the experts of the busiest rank."""
-    if "rows" in columns:
+    """The columns, and (samples, groups) ``expert_rows`` and ``expert_copies`` of the experts of the busiest rank."""
+    if "expert_rows" in columns:
         return dict(columns)
     table = np.stack([columns[name] for name in _ROUTING], axis=1)
     distinct, index = np.unique(table, axis=0, return_inverse=True)
     found = [expert_rows(Routing(*map(float, row))) for row in distinct]
     rows = np.array([rows for rows, _ in found]).reshape(-1, GROUPS)[index.reshape(-1)]
     copies = np.array([copies for _, copies in found]).reshape(-1, GROUPS)[index.reshape(-1)]
-    return {**columns, "rows": rows, "copies": copies}
+    return {**columns, "expert_rows": rows, "expert_copies": copies}
 
 
 def columns_ns(engine: Engine, moved: Moved, columns: Columns) -> Float64:
@@ -51,7 +51,7 @@ def columns_ns(engine: Engine, moved: Moved, columns: Columns) -> Float64:
     block = np.nan_to_num(known.get("scale_block", np.zeros_like(inner)))
     up = gemm.problem_ns(_problem(known, _GATED * inner, known["hidden"]), block, both)
     down = gemm.problem_ns(_problem(known, known["hidden"], inner), block, both)
-    local = (known["rows"] * known["copies"]).sum(axis=-1)
+    local = (known["expert_rows"] * known["expert_copies"]).sum(axis=-1)
     routed = local + moved.idle_share * np.maximum(known["tokens"] * known["topk"] - local, 0.0)
     elements = routed * (3.0 * inner + known["hidden"]) + known["tokens"] * known["hidden"]
     passes = NS_PER_S * moved.passes * gemm.SIXTEEN_BITS * elements / engine.bytes_per_s
@@ -60,7 +60,7 @@ def columns_ns(engine: Engine, moved: Moved, columns: Columns) -> Float64:
 
 def _problem(columns: Columns, n: Float64, k: Float64) -> Problem:
     """One grouped GEMM over the experts used; each reads its weights once."""
-    rows, copies = columns["rows"], columns["copies"]
+    rows, copies = columns["expert_rows"], columns["expert_copies"]
     left, right = columns["left_nbytes"], columns["right_nbytes"]
     output = np.full_like(n, gemm.SIXTEEN_BITS)
     used = ((rows > 0) * copies).sum(axis=-1)
@@ -76,7 +76,7 @@ def _predict(values: Values, columns: Columns) -> Float64:
 _UNUSED = ("split_ns", "reduce_ns", "dot_step_ns", "vector_flop_per_s", "cast_ns")
 
 PARAMETERS = (
-    *(spec for spec in gemm.PARAMETERS if spec.name not in _UNUSED),
+    *(replace(spec, optional=not spec.given) for spec in gemm.PARAMETERS if spec.name not in _UNUSED),
     ParameterSpec("passes", "1", 1.0, 0.01, 20.0, optional=True),
     ParameterSpec("idle_share", "1", 0.3, 0.0, 2.0, log=False, optional=True),
 )

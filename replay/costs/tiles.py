@@ -6,9 +6,11 @@ the fastest, with and without splitting K. All arrays are one-dimensional, one e
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from replay.core.columns import Float64
 from replay.core.units import NS_PER_S
@@ -37,7 +39,8 @@ SUSTAINED_NS = 1e6
 class Problem:
     """``rows`` x n x k products of ``groups`` matrices: (kernels, groups) rows, each standing for ``copies``.
 
-    ``nbytes``: memory traffic, every operand once; ``left``, ``right``, ``output``: bytes per element.
+    ``nbytes``: memory traffic, every operand once; ``left``, ``right``, ``output``: bytes per element. ``total`` rows
+    of all matrices, and the ``used`` matrices that have any, follow from these.
     """
 
     rows: Float64
@@ -48,6 +51,12 @@ class Problem:
     right: Float64
     output: Float64
     nbytes: Float64
+    total: Float64 = field(init=False)
+    used: Float64 = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "total", _over_groups(self.rows, self.copies))
+        object.__setattr__(self, "used", np.maximum(_over_groups(self.rows > 0.0, self.copies), 1.0))
 
     def take(self, kernels: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> Problem:
         """Some of the kernels."""
@@ -71,6 +80,13 @@ def sustained_ns(time_ns: Float64, engine: Engine) -> Float64:
     return np.asarray(time_ns * (1.0 + time_ns / SUSTAINED_NS) ** engine.sustained)
 
 
+def _over_groups(values: npt.NDArray[Any], copies: Float64) -> Float64:
+    """Sum of values times copies over the last axis."""
+    if copies.shape[-1] == 1:
+        return np.asarray(values[..., 0] * copies[..., 0])
+    return np.asarray(np.einsum("ij,ij->i", values, copies))
+
+
 def _tile_ns(problem: Problem, tile: Tile, engine: Engine) -> Float64:
     """The faster of one slice of K and the best number of slices.
 
@@ -79,22 +95,21 @@ def _tile_ns(problem: Problem, tile: Tile, engine: Engine) -> Float64:
     """
     rows, columns = tile
     strips = np.ceil(problem.rows / rows)
-    row_tiles = (strips * problem.copies).sum(axis=-1)
+    row_tiles = _over_groups(strips, problem.copies)
     across = np.ceil(problem.n / columns)
     tiles = np.maximum(row_tiles, 1.0) * across
     core_flop_per_s, core_bytes_per_s = engine.flop_per_s / engine.cores, engine.l2_bytes_per_s / engine.cores
     loads = NS_PER_S * (rows * problem.left + columns * problem.right) / core_bytes_per_s
     step = smooth_max(np.asarray(NS_PER_S * 2.0 * rows * columns / core_flop_per_s), loads)
     write = engine.epilogue_share * NS_PER_S * rows * columns * problem.output * engine.cores / engine.bytes_per_s
-    padding = ((strips * rows - problem.rows) * problem.copies).sum(axis=-1) / rows  # at most one tile a group
-    groups = np.maximum(((problem.rows > 0.0) * problem.copies).sum(axis=-1), 1.0)
-    ragged = engine.ragged_share * padding / groups * np.maximum(groups * across / engine.cores, 1.0)
+    padding = row_tiles - problem.total / rows  # at most one tile a group
+    ragged = engine.ragged_share * padding / problem.used * np.maximum(problem.used * across / engine.cores, 1.0)
     fixed = (engine.tile_ns + write, ragged)
     whole = _kernel_ns(problem, tiles, problem.k * step, fixed, engine)
     useful = np.floor(np.clip(engine.cores / tiles, 1.0, np.maximum(1.0, problem.k / K_SLICE)))
     if not (useful > 1.0).any():
         return whole
-    results = NS_PER_S * 4.0 * (problem.rows * problem.copies).sum(axis=-1) * problem.n / engine.l2_bytes_per_s
+    results = NS_PER_S * 4.0 * problem.total * problem.n / engine.l2_bytes_per_s
     each = engine.reduce_ns + results
     slices = np.clip(np.floor(np.sqrt(problem.k * step / each)), 1.0, useful)
     parts = _kernel_ns(problem, tiles * slices, problem.k / slices * step, fixed, engine)

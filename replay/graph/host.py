@@ -176,7 +176,7 @@ class _Tiling:
         cut_at = 0
         for start, end, item in sorted(items, key=lambda i: (i[0], i[1])):
             while cut_at < len(cuts) and cuts[cut_at] <= start:
-                self._host_until(cuts[cut_at], ends)
+                self._hand_over(cuts[cut_at], ends)
                 cut_at += 1
             self._host_until(start, ends)
             if isinstance(item, int):
@@ -192,8 +192,14 @@ class _Tiling:
             self._now = end
             ends[self._thread.lane, end] = self._previous
         for cut in cuts[cut_at:]:
-            self._host_until(cut, ends)
+            self._hand_over(cut, ends)
         self._host_until(int(self._thread.boundary_ns[-1]), ends)
+
+    def _hand_over(self, time_ns: int, ends: dict[tuple[int, int], int]) -> None:
+        """Work until another thread is released: where that is at once after a call that blocks, its return."""
+        self._host_until(time_ns, ends)
+        if self._waiting_call in self._timing and time_ns == self._now:
+            ends[self._thread.lane, time_ns] = self._emit(OpKind.HOST, time_ns, time_ns, 0, -1)
 
     def _host_until(self, time_ns: int, ends: dict[tuple[int, int], int]) -> None:
         if time_ns > self._now:

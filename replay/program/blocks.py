@@ -52,7 +52,12 @@ def cut(graph: Graph, labels: Labels) -> Blocks:
     of_op = np.full(len(graph), -1, np.int32)
     for rank in np.unique(graph.rank).tolist():
         own = leading[graph.rank[leading] == rank]
-        placed = _place(list(_wanted(own, labels, moves, coordinates(labels.layout, rank)["pp"])))
+        wanted = list(_wanted(own, labels, moves, coordinates(labels.layout, rank)["pp"]))
+        placed = _place(settle(wanted, graph.lane[own].tolist()))
+        for lane in np.unique(graph.lane[own]).tolist():
+            here = np.flatnonzero(graph.lane[own] == lane).tolist()
+            for index, key in zip(here, _in_one_run([placed[index] for index in here]), strict=True):
+                placed[index] = key
         codes = {key: len(keys) + i for i, key in enumerate(dict.fromkeys(placed))}
         keys += codes
         ranks += [rank] * len(codes)
@@ -130,8 +135,7 @@ def _module(role: int, layer: int) -> tuple[Part, int]:
 
 
 def _place(wanted: list[BlockKey | None]) -> list[BlockKey]:
-    """Block of every leading op of one rank, given in order of time what each asks for."""
-    wanted = settle(wanted)
+    """Block of every leading op of one rank, given in order of time what each asks for, transfers settled."""
     placed: list[BlockKey] = []
     previous: BlockKey | None = None
     waits = 0
@@ -142,7 +146,39 @@ def _place(wanted: list[BlockKey | None]) -> list[BlockKey]:
             chosen = BlockKey(Part.WAIT, ordinal=waits)
         placed.append(chosen)
         previous = None if chosen.part is Part.PROLOGUE else chosen
-    return placed
+    return _tail_last(placed)
+
+
+def _tail_last(placed: list[BlockKey]) -> list[BlockKey]:
+    """What asks for the tail before the last other block prepares that: the tail is one run of ops, the last one."""
+    following: BlockKey | None = None
+    result = []
+    for key in reversed(placed):
+        following = key if key.part is not Part.TAIL else following
+        result.append(following or key)
+    return result[::-1]
+
+
+def _in_one_run(placed: list[BlockKey]) -> list[BlockKey]:
+    """Blocks of one thread's ops, those at the begin of a pass being the last run of ops before its modules.
+
+    What a thread did earlier, or once the pass was over (waiting for the next one), prepares what follows.
+    """
+    begins: dict[BlockKey, int] = {}  # begin of a pass → where its last run ends
+    entered: set[BlockKey] = set()
+    for index, key in enumerate(placed):
+        if key.part is Part.BEGIN and key not in entered:
+            begins[key] = index
+        elif key.part in PASS_PARTS:
+            entered.add(_begin(key))
+    result = list(placed)
+    for index in range(len(placed) - 1, -1, -1):
+        key = placed[index]
+        following = result[index + 1] if index + 1 < len(placed) else key
+        kept = index == begins.get(key) or (following == key and index < begins.get(key, -1))
+        if key.part is Part.BEGIN and not kept:
+            result[index] = following
+    return result
 
 
 def _following(wanted: list[BlockKey | None]) -> list[BlockKey | None]:

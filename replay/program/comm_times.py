@@ -1,8 +1,9 @@
 """Collectives of a block under another layout: other groups, other bytes, on the links that the input shows.
 
 A collective that was measured keeps its time, times model(new) / model(old) for its messages and bytes (R1). One that
-ran on a rank alone (:mod:`replay.program.lone_groups`) takes what the links say. Exchanges of tokens, and what another
-ep does to sums of expert gradients, are re-timed on the ops themselves (:mod:`replay.whatif.ep`).
+ran on a rank alone (:mod:`replay.program.lone_groups`) takes what the links say, else an assumed one. Exchanges of
+tokens, and what another ep does to sums of expert gradients, are re-timed on the ops themselves
+(:mod:`replay.whatif.ep`).
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ from functools import cached_property
 import numpy as np
 
 from replay.core.columns import Bool, Float64, Int8, Int64
-from replay.core.errors import RefusedError
 from replay.core.evidence import Grade
 from replay.graph.types import OpKind
 from replay.layout import Layout
+from replay.program import assumed_link
 from replay.program.groups import Family, members
 from replay.program.keys import P2P_PARTS, BlockKey
 from replay.program.links import Links, Moved
@@ -79,14 +80,10 @@ class CommTimes:
         """Time of a collective that the source's rank ran with nobody."""
         kind = CollectiveKind(int(self.program.graph.comms.kind[self.program.graph.comm[op]]))
         ranks = after[:2] if kind in (CollectiveKind.SEND, CollectiveKind.RECV) else after
-        found = self.links.time_ns(self._moved(op, scale * float(self.load[op]), ranks))
+        moved = self._moved(op, scale * float(self.load[op]), ranks)
+        found = self.links.time_ns(moved)
         if found is None:
-            what = kind.name.lower().replace("_", "-")
-            raise RefusedError(
-                f"the target has {what} over {len(after)} ranks where the input's ranks are alone, and nothing says "
-                "how fast their links are: the input moves no bytes between ranks, and no hardware profile lists its "
-                "device; give --source-hardware with a profile that has link bandwidths"
-            )
+            return round(assumed_link.time_ns(moved)), Grade.ASSUMED
         return round(found[0]), max(found[1], Grade.EXTRAPOLATED)
 
     def _measured(

@@ -77,11 +77,7 @@ def _read(text: str) -> tuple[float, float, float, float, float]:
     The first two inputs with two or more dimensions are multiplied: (m, k) x (k, n), also with the second transposed
     (``linear``). Grouped: a third dimension of the second or third input counts the experts.
     """
-    try:
-        dims = msgspec.json.decode(text)
-    except msgspec.DecodeError:
-        return _UNTOLD
-    shapes = [d for d in dims if isinstance(d, list) and len(d) > 1 and all(isinstance(size, int) for size in d)]
+    shapes = [shape for shape in _dimensions(text) if len(shape) > 1]
     if len(shapes) < 2 or (len(shapes[0]) > 2 and len(shapes[1]) > 2):
         return _UNTOLD
     left, right = shapes[0], shapes[1]
@@ -91,3 +87,16 @@ def _read(text: str) -> tuple[float, float, float, float, float]:
     grouped = next((shape[0] for shape in shapes[1:] if len(shape) == 3), 1)
     rows = prod(left[:-1]) if len(right) > 2 or grouped == 1 else left[-1]  # weight gradients: rows are the inner size
     return 2.0 * prod(left) * columns, float(rows), float(grouped), float(columns), float(left[-1])
+
+
+def _dimensions(text: str) -> list[list[int]]:
+    """Dimensions of the inputs: a JSON list of lists (kineto) or ``4096,8192;8192,1024;`` (torch_npu)."""
+    if ";" in text:
+        parts = [part.split(",") for part in text.split(";")]
+        return [[int(size) for size in part] for part in parts if all(size.isdecimal() for size in part)]
+    try:
+        dims = msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return []
+    listed = [d for d in dims if isinstance(d, list)] if isinstance(dims, list) else []
+    return [d for d in listed if all(isinstance(size, int) for size in d)]

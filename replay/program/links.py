@@ -3,19 +3,22 @@
 A collective of n ranks that moves S bytes sends messages one after the other (Thakur et al. 2005): a ring all-reduce
 2 (n - 1) of S / n, ring gathers and scatters and a direct all-to-all n - 1 of S / n, a send one of S. So every
 transfer seen is a sample t / messages at the message size, whatever its kind, and together they form one curve per
-tier: straight between samples, level below the smallest where latency decides, of constant bandwidth above the largest.
+tier: straight between samples and towards the latency that two sizes show (none, where there is one), of constant
+bandwidth above the largest. Transfers too small for bandwidth to matter are apart: much of what they take is their
+ranks' coming together, so they bound the others from below and tell the latency only of what is as small.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from hwprofiles import HardwareProfile
-from replay.collectives._link import Link
+from replay.collectives._network import collective_time
+from replay.collectives._two_tiers import Nodes
 from replay.core.columns import Float64
 from replay.core.evidence import Grade
 from replay.graph.types import Graph, OpKind
@@ -55,26 +58,44 @@ class Moved:
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """Time of one message by its size, both ascending."""
+    """Time of one message by its size, both ascending; small transfers take start-up and messages · latency."""
 
     nbytes: Float64
     time_ns: Float64
+    start_up_ns: float = 0.0
+    latency_ns: float = 0.0
 
     @staticmethod
-    def through(samples: Mapping[float, Sequence[float]]) -> Curve:
+    def through(samples: Mapping[float, Sequence[float]], small: tuple[float, float] = (0.0, 0.0)) -> Curve:
         """The curve through samples by size; where the mean falls with size, the larger time before it is kept."""
         sizes = np.array(sorted(samples))
-        return Curve(sizes, np.maximum.accumulate([float(np.mean(samples[size])) for size in sizes.tolist()]))
+        means = np.maximum.accumulate([float(np.mean(samples[size])) for size in sizes.tolist()])
+        return Curve(sizes, means, *small)
+
+    def time_of(self, moved: Moved) -> tuple[float, Grade]:
+        """Time of a transfer, and whether its messages' size lies among those seen."""
+        small = self.start_up_ns + self.latency_ns * moved.messages
+        if small > 0 and moved.message_nbytes <= SMALL_NBYTES:
+            return small, Grade.FITTED
+        each, grade = self.at(moved.message_nbytes)
+        return max(moved.messages * each, small), grade
 
     def at(self, nbytes: float) -> tuple[float, Grade]:
-        """Time of a message, and whether its size lies among those seen."""
+        """Time of a message."""
         low, high = float(self.nbytes[0]), float(self.nbytes[-1])
         if nbytes > high:
             return float(self.time_ns[-1]) * nbytes / high, Grade.EXTRAPOLATED
         if nbytes >= low:
             return float(np.interp(nbytes, self.nbytes, self.time_ns)), Grade.FITTED
-        level = low <= SMALL_NBYTES
-        return float(self.time_ns[0]) * (1.0 if level else nbytes / low), Grade.FITTED if level else Grade.EXTRAPOLATED
+        intercept = self._intercept_ns()
+        return intercept + (float(self.time_ns[0]) - intercept) * nbytes / low, Grade.EXTRAPOLATED
+
+    def _intercept_ns(self) -> float:
+        """Where the line through the two smallest sizes meets no bytes; never more than what small transfers take."""
+        if len(self.nbytes) == 1:
+            return 0.0
+        (x, y), (t, u) = self.nbytes[:2], self.time_ns[:2]
+        return float(np.clip(t - x * (u - t) / (y - x), 0.0, self.start_up_ns + self.latency_ns))
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,19 +109,22 @@ class Links:
     def time_ns(self, moved: Moved) -> tuple[float, Grade] | None:
         """Time of a transfer that was not measured; ``None`` where nothing says how fast its links are.
 
-        From the samples of its tier, else from the profile, else from the samples of the other tier (assumed).
+        From the samples of its tier inside their range, a profile's calibrated links, the samples beyond their range,
+        the profile's datasheet, the samples of the other tier (assumed): the first there is.
         """
         if not moved.messages or moved.nbytes <= 0:
             return 0.0, Grade.FITTED
         tier = self._between_nodes(moved.ranks)
-        curve, link = self.curves.get(tier), self._link(tier)
-        if curve is not None:
-            each, grade = curve.at(moved.message_nbytes)
-            return each * moved.messages, grade
-        if link is not None:
-            return float(link.time_ns(moved.message_nbytes)) * moved.messages, Grade.DATASHEET
-        other = self.curves.get(not tier)
-        return None if other is None else (other.at(moved.message_nbytes)[0] * moved.messages, Grade.ASSUMED)
+        curve, other = self.curves.get(tier), self.curves.get(not tier)
+        seen = None if curve is None else curve.time_of(moved)
+        if seen is not None and seen[1] <= Grade.FITTED:
+            return seen
+        known = self._from_profile(moved)
+        if known is not None and (seen is None or known[1] <= Grade.EXTRAPOLATED):
+            return known
+        if seen is not None:
+            return seen
+        return None if other is None else (other.time_of(moved)[0], Grade.ASSUMED)
 
     def ratio(self, before: Moved, after: Moved) -> tuple[float, Grade]:
         """New over old time of a transfer that was measured as ``before``: by messages and bytes, on their links.
@@ -119,35 +143,62 @@ class Links:
     def _between_nodes(self, ranks: tuple[int, ...]) -> bool:
         return len({rank // self.devices_per_node for rank in ranks}) > 1
 
-    def _link(self, between_nodes: bool) -> Link | None:
-        tier = "inter" if between_nodes else "intra"
-        bandwidth = self.profile.get(f"{tier}_node_bytes_per_s") if self.profile else None
-        if self.profile is None or bandwidth is None:
+    def _from_profile(self, moved: Moved) -> tuple[float, Grade] | None:
+        """Time by the profile's links, ``None`` without a profile or where it does not know them."""
+        if self.profile is None:
             return None
-        return Link(bandwidth, self.profile.get(f"{tier}_node_latency_ns") or 0.0)
+        on_nodes = Counter(rank // self.devices_per_node for rank in moved.ranks)
+        nodes = Nodes(len(on_nodes), max(on_nodes.values()), self.profile.get("nics_per_device") or 1.0)
+        kind = CollectiveKind.SEND_RECV if moved.kind in _TRANSFERS else moved.kind
+        found = collective_time(self.profile, kind, moved.nbytes, nodes)
+        return None if found is None else (float(found.time_ns[0]), Grade(int(found.grade[0])))
 
 
 def learn_links(graph: Graph, profile: HardwareProfile | None = None) -> Links:
     """Links as the transfers of ``graph`` show them.
 
     Median where all members were seen (R3), the shortest of a size where some were: the others hold waiting.
-    Messages of latency alone are as long as the shortest of them, whoever sent it.
     """
     per_node = int((profile and profile.get("devices_per_node")) or ASSUMED_DEVICES_PER_NODE)
     links = Links({}, per_node, profile)
-    samples: dict[bool, dict[float, list[float]]] = defaultdict(lambda: defaultdict(list))
+    shown: dict[bool, list[tuple[Moved, float]]] = defaultdict(list)
     for moved, complete, durations in _transfers(graph):
-        shown = float(np.median(durations)) if complete else float(min(durations))
-        samples[links._between_nodes(moved.ranks)][moved.message_nbytes].append(shown / moved.messages)
-    curves = {tier: Curve.through(_levelled(found)) for tier, found in samples.items()}
+        time_ns = float(np.median(durations) if complete else min(durations))
+        shown[links._between_nodes(moved.ranks)].append((moved, time_ns))
+    curves = {
+        tier: _curve(samples)
+        for tier, samples in shown.items()
+        if any(moved.message_nbytes > SMALL_NBYTES for moved, _ in samples)
+    }
     return Links(curves, per_node, profile)
 
 
-def _levelled(samples: Mapping[float, Sequence[float]]) -> dict[float, list[float]]:
-    """Samples with one for all small messages, the shortest: what the others took longer was no transfer."""
-    small = [(min(times), size) for size, times in samples.items() if size <= SMALL_NBYTES]
-    large = {size: list(times) for size, times in samples.items() if size > SMALL_NBYTES}
-    return {min(small)[1]: [min(small)[0]], **large} if small else large
+def _curve(shown: Sequence[tuple[Moved, float]]) -> Curve:
+    """The curve of one tier: a point for every size that is not small, and what small transfers take."""
+    samples: dict[float, list[float]] = defaultdict(list)
+    for moved, time_ns in shown:
+        if moved.message_nbytes > SMALL_NBYTES:
+            samples[moved.message_nbytes].append(time_ns / moved.messages)
+    return Curve.through(samples, _small([(m.messages, t) for m, t in shown if m.message_nbytes <= SMALL_NBYTES]))
+
+
+def _small(times: Sequence[tuple[int, float]]) -> tuple[float, float]:
+    """Start-up and latency of a message, from the shortest transfer of every number of messages.
+
+    Least squares of t = start-up + messages x latency; what a lone number of messages takes is all start-up.
+    """
+    counts = sorted({count for count, _ in times})
+    shortest = [min(time for other, time in times if other == count) for count in counts]
+    if not counts:
+        return 0.0, 0.0
+    if len(counts) == 1:
+        return shortest[0], 0.0
+    latency, start_up = np.polyfit(counts, shortest, 1)
+    if latency <= 0 or start_up < 0:
+        return (
+            (min(shortest), 0.0) if latency <= 0 else (0.0, min(t / n for t, n in zip(shortest, counts, strict=True)))
+        )
+    return float(start_up), float(latency)
 
 
 def _transfers(graph: Graph) -> list[tuple[Moved, bool, list[int]]]:

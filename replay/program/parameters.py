@@ -114,11 +114,11 @@ def tail_scale(
     Outside of the tail, where sums overlap the backward, only another ep changes what a layer's sum moves.
     """
     source, (key, _) = program.layout, place
-    if _tail_sizes(source) == _tail_sizes(target):
+    seen = tuple(program.chunk_layers.get(chunk, ()) for chunk in range(source.pp * source.vpp))
+    if _tail_sizes(source) == _tail_sizes(target) and seen == layers:
         return None
     if key.part not in TAIL_PARTS:
         return _overlapped(program, exemplar, source.ep / target.ep) if source.ep != target.ep else None
-    seen = tuple(program.chunk_layers.get(chunk, ()) for chunk in range(source.pp * source.vpp))
     measured = (program.blocks.keys[exemplar], int(program.blocks.rank[exemplar]))
     before, after = held(program, source, seen, measured, target.ep), held(program, target, layers, place, target.ep)
     ops = program.blocks.ops.row(exemplar)

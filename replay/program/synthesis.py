@@ -6,6 +6,8 @@ Megatron's exchanges, groups from the rank order, durations from template means.
 
 from __future__ import annotations
 
+from itertools import accumulate
+
 from replay.core.errors import LayoutError, RefusedError
 from replay.layout import Layout
 from replay.program.groups import coordinates
@@ -17,34 +19,50 @@ from replay.program.templates import Program
 __all__ = ["LaidOut", "Timing", "partition", "synthesise"]
 
 
-def synthesise(program: Program, target: Layout, timing: Timing | None = None) -> LaidOut:
+def synthesise(
+    program: Program, target: Layout, timing: Timing | None = None, chunk_layers: tuple[int, ...] = ()
+) -> LaidOut:
     """The graph of ``target``, from the templates of ``program`` with the durations of ``timing``.
 
+    ``chunk_layers`` are the layers of every chunk of the model, where they are not as :func:`partition` deals them out.
     Raises RefusedError for what the input cannot answer and LayoutError for sizes that do not fit the model.
     """
     _check(program.layout, target)
     _check_stages(program, target)
-    layers = partition(program, target)
+    layers = partition(program, target, chunk_layers)
     return lay_out(program, target, timing or Timing.measured(program.graph), layers)
 
 
-def partition(program: Program, target: Layout) -> Partition:
-    """Layers of every chunk of the target: the source's own where the number of chunks is equal, else even parts."""
+def partition(program: Program, target: Layout, chunk_layers: tuple[int, ...] = ()) -> Partition:
+    """Layers of every chunk of the target: as given, else the source's own where it has as many, else even parts."""
     seen = program.chunk_layers
     count = target.pp * target.vpp
-    source_count = program.layout.pp * program.layout.vpp
     known = [program.labels.model.layers or 0, *(1 + max(chunk, default=-1) for chunk in seen.values())]
     total = max(known)
-    if count == source_count and len(seen) == count:
-        return tuple(seen[chunk] for chunk in range(count))
+    if not chunk_layers:
+        if count == program.layout.pp * program.layout.vpp and len(seen) == count:
+            return tuple(seen[chunk] for chunk in range(count))
+        chunk_layers = _even(total, target)
+    if len(chunk_layers) != count or sum(chunk_layers) != total:
+        raise LayoutError(
+            f"--chunk-layers names {len(chunk_layers)} chunks of {sum(chunk_layers)} layers in all, but pp {target.pp} "
+            f"x vpp {target.vpp} = {count} chunks share {total} layers"
+        )
+    ends = list(accumulate(chunk_layers))
+    return tuple(tuple(range(end - size, end)) for size, end in zip(chunk_layers, ends, strict=True))
+
+
+def _even(total: int, target: Layout) -> tuple[int, ...]:
+    """Equal chunks; raises LayoutError with the sizes that would be."""
+    count = target.pp * target.vpp
     if total % count:
         fits = [v for v in range(1, total + 1) if total % (target.pp * v) == 0]
         hint = f"; with pp {target.pp}, vpp may be {', '.join(map(str, fits))}" if fits else ""
         raise LayoutError(
-            f"{total} layers do not divide into pp {target.pp} x vpp {target.vpp} = {count} equal chunks{hint}"
+            f"{total} layers do not divide into pp {target.pp} x vpp {target.vpp} = {count} equal chunks{hint}; "
+            "--chunk-layers takes uneven ones, such as 3,3,2"
         )
-    size = total // count
-    return tuple(tuple(range(chunk * size, (chunk + 1) * size)) for chunk in range(count))
+    return (total // count,) * count
 
 
 def _check(source: Layout, target: Layout) -> None:

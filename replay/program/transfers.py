@@ -5,13 +5,28 @@ Works on what the leading ops of a rank ask for, in order of time: a block, a pa
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from replay.program.keys import P2P_PARTS, PASS_PARTS, BlockKey, Part
 
 
-def settle(wanted: list[BlockKey | None]) -> list[BlockKey | None]:
+def settle(wanted: list[BlockKey | None], thread: Sequence[int]) -> list[BlockKey | None]:
     """Give the ops of a transfer's range its direction, and drop waits that no transfer precedes.
 
-    A range is a run of ops with one pass, labelled as pipeline transfer; its launch says SEND or RECV.
+    Both hold for each ``thread`` by itself: others work in between. A transfer without a range takes its pass from all.
+    """
+    settled = list(wanted)
+    for number in set(thread):
+        own = [index for index, other in enumerate(thread) if other == number]
+        for index, key in zip(own, _settle_thread([wanted[index] for index in own]), strict=True):
+            settled[index] = key
+    return _attributed(settled)
+
+
+def _settle_thread(wanted: list[BlockKey | None]) -> list[BlockKey | None]:
+    """A range is a run of ops with one pass, labelled as pipeline transfer; its launch says SEND or RECV.
+
+    Work that only some pass is named for (part BEGIN) may lie between an exchange and the wait for it.
     """
     settled = list(wanted)
     run: list[int] = []
@@ -26,10 +41,10 @@ def settle(wanted: list[BlockKey | None]) -> list[BlockKey | None]:
             run.append(index)
     exchanging = False
     for index, key in enumerate(settled):
-        if key is not None:
+        if key is not None and key.part is not Part.BEGIN:
             exchanging = key.part in P2P_PARTS and (key.part is not Part.WAIT or exchanging)
             settled[index] = None if key.part is Part.WAIT and not exchanging else key
-    return _attributed(settled)
+    return settled
 
 
 def _key(wanted: list[BlockKey | None], index: int) -> BlockKey:

@@ -7,6 +7,7 @@ from typing import TextIO
 
 from rich.console import Group, RenderableType
 from rich.markup import escape
+from rich.table import Table
 from rich.text import Text
 
 from hwprofiles import HardwareProfile, load
@@ -46,9 +47,9 @@ def compare_profiles(first: HardwareProfile, second: HardwareProfile, out: TextI
 
 
 def _parameters(profile: HardwareProfile) -> Iterable[RenderableType]:
-    table = new_table("parameter", "unit", "grade", "value", "source", left=3)
+    table = Table("parameter", "value", "unit", "grade", "source", box=None, pad_edge=False)
     for name, parameter in profile.parameters.items():
-        table.add_row(name, parameter.unit, parameter.grade.label, _value(parameter), escape(parameter.source))
+        table.add_row(name, _value(parameter), parameter.unit, parameter.grade.label, escape(parameter.source))
     yield table
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import orjson
@@ -11,17 +11,21 @@ import orjson
 import hwprofiles
 from calibration.fit import FitOptions
 from calibration.loss import Loss
+from calibration.prediction import predict
 from calibration.profile import Target
 from calibration.run import Calibration
 from calibration.run import calibrate as fit_all
+from calibration.trace_samples import samples_of_trace
 from hwprofiles.schema import HardwareProfile
 from hwprofiles.write import to_toml
-from parsers.samples import read_samples
+from parsers import read
+from parsers.samples import find_samples
 from parsers.samples._mapping import load as load_mapping
-from replay.core.errors import RefusedError
+from replay.core.errors import RefusedError, ReplayError, TraceError
 from replay.report.calibration.document import document
 from replay.samples import Samples
 from replay.session.write import require_bokeh, writing
+from replay.trace import Trace
 
 Progress = Callable[[str], None]
 
@@ -30,7 +34,8 @@ Progress = Callable[[str], None]
 class Request:
     """What to calibrate: the profile's name, the profile it starts from, the device whose samples count.
 
-    ``device`` is matched anywhere in the device names of the samples, whatever the case.
+    ``device`` is matched anywhere in the device names of the samples, whatever the case. What ``score`` holds is not
+    fitted but predicted from the profile made.
     """
 
     name: str
@@ -38,6 +43,7 @@ class Request:
     device: str = ""
     mapping: Path | None = None
     robust: bool = True
+    score: tuple[Path, ...] = ()
 
 
 def calibrate(sources: Sequence[Path], request: Request, progress: Progress = lambda _stage: None) -> Calibration:
@@ -46,11 +52,40 @@ def calibrate(sources: Sequence[Path], request: Request, progress: Progress = la
     :class:`RefusedError` where the samples are of several devices and none is chosen.
     """
     progress("reading")
-    samples = read_samples(sources, load_mapping(request.mapping) if request.mapping else None)
-    samples = of_device(samples, request.device)
+    samples = of_device(_samples(sources, request), request.device)
     target = _target(samples, request)
     options = FitOptions(loss=Loss.ROBUST if request.robust else Loss.PLAIN)
-    return fit_all(samples, target, options, progress)
+    unseen = of_device(_samples(request.score, request), request.device) if request.score else None
+    found = fit_all(samples, target, options, progress)
+    if unseen is None:
+        return found
+    predicted, notes = predict(found.profile, unseen)
+    return replace(found, predicted=predicted, notes=(*found.notes, *unseen.notes, *notes))
+
+
+def _samples(sources: Sequence[Path], request: Request) -> Samples:
+    """Samples of logs and tables, and of the trace that the files which are neither belong to, if they do."""
+    mapping = load_mapping(request.mapping) if request.mapping else None
+    found = find_samples(sources, mapping)
+    recorded = _trace(sources) if found.refused else None
+    if recorded is None:
+        return found.merged()
+    try:
+        timed = samples_of_trace(recorded)
+    except ReplayError as error:
+        if not found.parts:
+            raise
+        return replace(found, refused=(str(error),)).merged()
+    return replace(found, parts=(*found.parts, timed), refused=()).merged()
+
+
+def _trace(sources: Sequence[Path]) -> Trace | None:
+    """The trace behind the sources, ``None`` where they hold none that can be read."""
+    try:
+        recorded = read(sources)
+    except TraceError:
+        return None
+    return recorded if isinstance(recorded, Trace) else None
 
 
 def of_device(samples: Samples, device: str) -> Samples:

@@ -9,9 +9,10 @@ import numpy as np
 from replay.core.columns import Int64
 from replay.core.errors import RefusedError
 from replay.core.units import ns_to_ms, percent
-from replay.graph.types import Graph
+from replay.graph.types import Graph, OpKind
 from replay.layout import Layout
 from replay.model import ModelSpec
+from replay.program import assumed_link
 from replay.program.absent import with_absent
 from replay.program.label import label, unassigned_pct
 from replay.program.links import learn_links
@@ -27,7 +28,7 @@ from replay.session.baseline import Baseline
 from replay.session.brackets import lateness_part, retiming_part, transfer_part
 from replay.session.interval import bias
 from replay.session.prediction import Lift, Prediction
-from replay.session.question import Facts, Question
+from replay.session.question import Facts, Question, parse_chunk_layers
 from replay.session.source import Source
 from replay.simulate.engine import simulate
 from replay.trace import Trace
@@ -38,6 +39,7 @@ ANSWERED = ("ep", "pp", "vpp", "dp", "world", "gbs", "schedule")  # re-timed or 
 UNANSWERED = ("tp", "cp", "etp", "mbs", "seq", "dispatcher")
 OTHER_SIZES = Topic("--tp, --cp, --etp, --mbs, --seq, --dispatcher", False, "not modelled for traces")
 RELAID = ("pp", "vpp", "dp", "gbs", "microbatches", "schedule", "group_size")
+UNSEEN = 0.3  # half-width of a transfer that was not measured, from others of other kinds and sizes
 UNASSIGNED_PCT = 5.0  # of device time; what lies outside every range is not re-timed
 EXPERT_ROLES = (Role.DISPATCH, Role.EXPERTS, Role.COMBINE)
 
@@ -66,14 +68,14 @@ def predict(baseline: Baseline, source: Source, question: Question, facts: Facts
     source = replace(source, layout=labels.layout)
     target = source.layout.change(**question.layout)
     _check_answered(source.layout, target)
-    if target == source.layout and question.experts is None:
-        return replace(
-            graph_level.predict(baseline, question, facts), target=target
-        )  # R1: changing nothing changes nothing
+    if target == source.layout and not (question.experts or question.chunk_layers):
+        same = graph_level.predict(baseline, question, facts)  # R1: changing nothing changes nothing
+        return replace(same, target=target)
     if (labels.template < 0).all():
         raise RefusedError(
             f"{' '.join(question.options())} needs to know what each op belongs to, but nothing in this trace says; "
-            "record framework operators, or ranges such as 'forward microbatch=0 chunk=0', 'layer=0' and 'attn(F)' around the work"
+            "record framework operators, or ranges around the work such as 'forward microbatch=0 chunk=0', 'layer=0' "
+            "and 'attn(F)'"
         )
     relaid = _moves_ops(baseline, labels, target, question)
     notes: tuple[str, ...] = ()
@@ -81,7 +83,7 @@ def predict(baseline: Baseline, source: Source, question: Question, facts: Facts
         graph, labels, notes = with_absent(baseline.graph, labels, target)
         baseline = replace(baseline, graph=graph)
     context = _context(baseline.trace, source.model, question, facts)
-    retiming = ep.retime(baseline.graph, labels, source.layout, target, context)
+    retiming = _with_doubt(ep.retime(baseline.graph, labels, source.layout, target, context), baseline.graph, context)
     if (moved := hardware.retiming(baseline.graph, baseline.trace, question, facts)) is not None:
         retiming = retiming.followed_by(moved)
     asked = Asked(baseline, labels, target, retiming, context, question, facts.force)
@@ -100,7 +102,8 @@ def program_topics(baseline: Baseline, source: Source) -> tuple[Topic, ...]:
     else:
         experts = Topic("--ep, --experts", True, known)
     passes = int(labels.microbatch.max(initial=-1)) >= 0
-    why = known if passes else "no range names a micro-batch"
+    batch = "" if labels.layout.mbs else "; for --gbs, say --from mbs=N"
+    why = known + batch if passes else "nothing tells micro-batches apart"
     return experts, Topic("--pp, --vpp, --dp, --world, --gbs, --schedule", passes, why), OTHER_SIZES
 
 
@@ -124,10 +127,25 @@ def _context(trace: Trace, model: ModelSpec, question: Question, facts: Facts) -
     return RetimeContext(trace, model, hardware.source_profile(trace, facts), loads)
 
 
+def _with_doubt(retiming: Retiming, graph: Graph, context: RetimeContext) -> Retiming:
+    """What the source did not need (:mod:`replay.program.absent`) has no measured time: a bracket around its links'."""
+    alone = (graph.kind == OpKind.TRANSFER) & (graph.comm >= 0) & (graph.event < 0) & (graph.duration_ns == 0)
+    alone[alone] = graph.comms.size[graph.comm[alone]] == 1
+    if not alone.any():
+        return retiming
+    known = context.profile is not None or bool(learn_links(graph).curves)
+    low, high = (1 - UNSEEN, 1 + UNSEEN) if known else assumed_link.BOUNDS
+    return replace(
+        retiming,
+        low=np.where(alone, retiming.factor * low, retiming.low),
+        high=np.where(alone, retiming.factor * high, retiming.high),
+    )
+
+
 def _moves_ops(baseline: Baseline, labels: Labels, target: Layout, question: Question) -> bool:
     """Whether ops change places: another order of passes, or other partners where all ranks are here to meet them."""
     source = labels.layout
-    if any(getattr(source, key) != getattr(target, key) for key in RELAID):
+    if question.chunk_layers or any(getattr(source, key) != getattr(target, key) for key in RELAID):
         return True
     complete = len(baseline.trace.ranks) == source.world_size > 1
     experts = source.ep != target.ep or bool(question.experts)
@@ -154,7 +172,9 @@ def _relaid(asked: Asked) -> Prediction:
     lifted, forced = _lift(asked, source.graph, simulate(source.graph).step_ns)
     retimed = retiming.apply(graph)
     links = learn_links(graph, asked.context.profile)
-    laid_out = synthesise(program, asked.target, Timing(retimed.duration_ns, retimed.grade, links, retiming.factor))
+    timing = Timing(retimed.duration_ns, retimed.grade, links, retiming.factor)
+    sizes = parse_chunk_layers(asked.question.chunk_layers) if asked.question.chunk_layers else ()
+    laid_out = synthesise(program, asked.target, timing, sizes)
     target = graph_level.edit(laid_out.graph, asked.question)
     timeline = simulate(target, residuals=True)
     ratio = timeline.step_ns / simulate(source.graph, residuals=True).step_ns

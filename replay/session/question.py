@@ -17,6 +17,7 @@ class Question:
 
     layout: Mapping[str, int | str] = field(default_factory=dict)
     experts: str | None = None  # balanced | trace | zipf:A | FILE
+    chunk_layers: str | None = None  # layers of every chunk of the model, in its order: 4,4,4,2
     scale: tuple[tuple[str, float], ...] = ()  # (op name pattern, factor)
     link: tuple[tuple[str, float], ...] = ()  # (link tier, factor)
     stall: tuple[tuple[str, float], ...] = ()  # (rank, ms)
@@ -26,14 +27,13 @@ class Question:
     @property
     def is_empty(self) -> bool:
         """Nothing asked: replay the baseline."""
-        return not (
-            self.layout or self.experts or self.scale or self.link or self.stall or self.stragglers or self.hardware
-        )
+        edits = (self.scale, self.link, self.stall, self.stragglers, self.hardware)
+        return not (self.changes_program or any(edits))
 
     @property
     def changes_program(self) -> bool:
         """True when answering needs the program's structure (layers, micro-batches, phases)."""
-        return bool(self.layout or self.experts)
+        return bool(self.layout or self.experts or self.chunk_layers)
 
     def options(self) -> tuple[str, ...]:
         """The question as command-line words, for reports and messages."""
@@ -42,7 +42,7 @@ class Question:
         scales = [f"--scale {pattern}={factor:g}" for pattern, factor in self.scale]
         links = [f"--link {tier}={factor:g}" for tier, factor in self.link]
         links += [f"--stall {rank}={stall_ms:g}" for rank, stall_ms in self.stall]
-        named = {"stragglers": self.stragglers, "hardware": self.hardware}
+        named = {"chunk-layers": self.chunk_layers, "stragglers": self.stragglers, "hardware": self.hardware}
         others = [f"--{option} {value}" for option, value in named.items() if value]
         return tuple(sizes + experts + scales + links + others)
 
@@ -61,6 +61,15 @@ class Facts:
     trace_processor: str | None = None
     source_hardware: str | None = None  # profile of the device measured, where the input does not name it
     force: bool = False
+
+
+def parse_chunk_layers(text: str) -> tuple[int, ...]:
+    """``4,4,4,2`` as numbers; :class:`LayoutError` names the item that is no count."""
+    items = [item.strip() for item in text.split(",")]
+    wrong = [item for item in items if not (item.isdecimal() and int(item) > 0)]
+    if wrong:
+        raise LayoutError(f"--chunk-layers: {wrong[0]!r} is not a number of layers; write one for each chunk: 4,4,4,2")
+    return tuple(map(int, items))
 
 
 def parse_layout(text: str) -> dict[str, int | str]:

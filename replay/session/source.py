@@ -8,6 +8,8 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from parsers.model_config import read_model
 from parsers.run_description import RunDescription
 from replay.core.errors import LayoutError
@@ -16,11 +18,12 @@ from replay.layout import Layout
 from replay.model import ModelSpec
 from replay.program.groups import DESCRIPTIONS
 from replay.session.question import Facts
-from replay.trace import Trace
+from replay.trace import CollectiveKind, Trace
 
 GROUP_SIZES = {"tp": "tp", "cp": "cp", "pp": "pp", "ep": "ep", "etp": "etp"}  # group family → layout size
 MODEL_SIZES = ("tp", "cp", "pp")
 ASSUMED = "assumed: nothing in the input or --from says more"
+ASSUMED_FLAT = "assumed, though ranks send to each other: where that is a pipeline, say --from pp=N"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +59,8 @@ def find_source(trace: Trace, facts: Facts, described: RunDescription) -> Source
                 sizes[key], evidence[key] = value, how
             elif values is recorded and sizes[key] != value:
                 evidence[key] += f", though the largest recorded group of that name has {value} ranks"
+    if evidence["pp"] == ASSUMED and np.isin(trace.collectives.kind, (CollectiveKind.SEND, CollectiveKind.RECV)).any():
+        evidence["pp"] = ASSUMED_FLAT
     _derive(trace, sizes, evidence, given)
     model = _with_layers(read_model(facts.model) if facts.model else described.model, facts, described)
     return Source(Layout(**sizes), evidence, model, tuple(round(step * NS_PER_MS) for step in described.steps_ms))

@@ -28,6 +28,8 @@ _FACTS = {key: hint for key, hint in get_type_hints(Facts).items() if key not in
 _FACTS |= {ANCHOR: float | None}
 _HINTS = {**_FACTS, **_SIZES, **_EDITS}
 
+_NAMES_OR_FILES = ("experts", "source_hardware", "hardware")  # a file is meant where there is one of that name
+
 KEYS = (*_SIZES, *_EDITS, SOURCE, *(key for key in _FACTS if key not in _SIZES))
 
 
@@ -97,7 +99,7 @@ def _value(key: str, value: Any, folder: Path) -> Any:
         return parse_layout(value if isinstance(value, str) else _joined(value))
     if _is_pairs(key):
         return tuple(_pair(key, item) for item in _listed(value))
-    if key == "experts":
+    if key in _NAMES_OR_FILES:
         return str(folder / str(value)) if (folder / str(value)).is_file() else str(value)
     return _single(key, value, folder)
 

@@ -162,9 +162,9 @@ def put_waits(draft: Draft, c: Comparison, ops: ExpertOps) -> None:
 def put_gradients(draft: Draft, c: Comparison, ops: ExpertOps, source: Layout, target: Layout) -> None:
     """Expert gradients and parameters over the expert-data group, which shrinks as ep grows."""
     before, after = (sizes(layout, expert=True)["dp"] for layout in (source, target))
-    if before == after:
+    if (before, c.old.local_experts) == (after, c.new.local_experts):
         return
-    if before == 1 and not ops.gradient_sync.any():
+    if before == 1 < after and not ops.gradient_sync.any():
         draft.warn(
             f"expert gradients are summed over {after} ranks at ep {target.ep}; at ep {source.ep} each expert has one "
             "copy, so the input has no such exchange"

@@ -45,7 +45,8 @@ def put_gemms(draft: Draft, c: Comparison, ops: ExpertOps) -> None:
 def _grouped(c: Comparison, kind: GemmKind, chosen: Bool, fused: Bool, shapes: GemmShapes) -> Answer:
     """What the trace itself shows comes first: GEMMs of known shapes, then input gradients; else the model."""
     cost = _shown_cost(c, kind, fused, shapes)
-    if cost is not None and (shapes.flops[chosen] > 0).all() and (shapes.experts[chosen] > 0).all():
+    unsure = cost is None or (cost.assumed and device_of(c.profile, kind) is not None)
+    if cost is not None and not unsure and (shapes.flops[chosen] > 0).all() and (shapes.experts[chosen] > 0).all():
         return _by_shapes(c, kind, chosen, shapes, cost)
     share = accumulation_share(c, chosen, fused) if kind.weight_gradient else None
     if share is not None:
@@ -78,7 +79,7 @@ def _by_shapes(c: Comparison, kind: GemmKind, chosen: Bool, shapes: GemmShapes, 
         f"measured x (a E + u F)(new) / (old), as the step's GEMMs show: a = {cost.expert_ns / NS_PER_US:.1f} us an "
         "expert, u = time per FLOP at its rows" + (", and its weights' traffic with E" if kind.weight_gradient else "")
     )
-    return Answer(value, low, high, formula, Grade.FITTED)
+    return Answer(value, low, high, formula, Grade.ASSUMED if cost.assumed else Grade.FITTED)
 
 
 @dataclass(frozen=True, slots=True)

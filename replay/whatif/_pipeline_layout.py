@@ -64,8 +64,6 @@ def target_layout(
             raise RefusedError(
                 f"--{key} cannot be answered from a recording of whole passes: {reason}; give a profiler trace"
             )
-    if "gbs" in changed and source.mbs is None:
-        raise RefusedError("--gbs needs the micro-batch size, which the recording does not tell; add --from mbs=N")
     sizes: dict[str, Any] = {key: value for key, value in asked.items() if key in ANSWERABLE}
     target = source.change(**sizes) if changed else source
     if "world_size" in changed and target.dp != source.dp:
@@ -73,22 +71,9 @@ def target_layout(
             f"--world {target.world_size} means dp {target.dp} instead of {source.dp}, which cannot be answered from a "
             f"recording of whole passes: {_WHY['dp']}"
         )
-    if source.gbs is None and target.dp != source.dp:
-        target = replace(target, microbatches=_microbatches(source, target))
     if target.vpp > 1 and target.group_size is None:
         target = replace(target, group_size=target.pp)
     return target, changed, _warnings(source, target, layers)
-
-
-def _microbatches(source: Layout, target: Layout) -> int:
-    """Micro-batches a replica with the global batch held fixed."""
-    total = (source.microbatches or 1) * source.dp
-    if total % target.dp:
-        raise LayoutError(
-            f"{source.microbatches} micro-batches on dp {source.dp} do not divide over dp {target.dp} "
-            "(global batch held fixed)"
-        )
-    return total // target.dp
 
 
 def _warnings(source: Layout, target: Layout, layers: int | None) -> tuple[str, ...]:

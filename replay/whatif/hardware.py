@@ -18,7 +18,7 @@ from hwprofiles import HardwareProfile
 from replay.collectives._network import collective_time
 from replay.collectives._two_tiers import Nodes
 from replay.core.columns import Bool, Float64, Int64
-from replay.core.dtypes import canonical
+from replay.core.dtypes import Elements, canonical, matrix_elements
 from replay.core.errors import RefusedError
 from replay.core.evidence import Grade
 from replay.core.units import ns_to_ms
@@ -47,6 +47,10 @@ MEMORY = (0.8, 1.25)  # sustained shares of the bandwidth range from 0.67 (B200)
 LINKS = (0.8, 1.6)  # bus bandwidth reaches 0.6 to 1.05 of the datasheet's link on A100 and H100 (nccl-tests)
 UNKNOWN = (0.5, 2.0)
 
+EXPLAINED = 3.0
+"""A model explains a transfer that took up to this many times as long; beyond, something else held it up."""
+
+BF16 = Elements(2, 2, 2)
 _MATRIX_CLASSES = (OpClass.GEMM, OpClass.ATTENTION, OpClass.CONVOLUTION)
 
 
@@ -78,7 +82,7 @@ class _Ratios:
         one = np.ones(len(graph))
         return cls(one, one.copy(), one.copy(), graph.grade.astype(np.int64), np.full(len(graph), -1, np.int64), [])
 
-    def put(self, ops: Int64, factor: Float64 | float, known: tuple[int, Doubt], formula: str) -> None:
+    def put(self, ops: Int64, factor: Float64 | float, known: tuple[Int64 | int, Doubt], formula: str) -> None:
         """Set the ratio of some ops; ``known`` is its grade and doubt."""
         grade, (low, high) = known
         self.factor[ops], self.grade[ops], self.reason[ops] = factor, grade, len(self.formulas)
@@ -130,11 +134,11 @@ def _put_matrix(ratios: _Ratios, graph: Graph, trace: Trace, classes: Int64, dev
     shapes = gemm_shapes(graph, trace, origins(graph, trace), gemms)
     for dtype, ops in _by_dtype(trace, shapes, gemms):
         engines = _engines(devices, dtype)
-        old, new = (_gemm_ns(shapes, ops, dtype, engine) for engine in engines)
-        grade = max(engine.grade for engine in engines)
-        ratios.put(
-            ops, new / old, (grade, _gemm_doubt(engines)), f"measured x GEMM model(new) / model(old), {dtype}, by shape"
-        )
+        sizes = _sizes(shapes, ops)
+        old, new = (_gemm_ns(sizes, dtype, engine) for engine in engines)
+        grade = np.maximum(*(engine.grades(sizes) for engine in engines)).astype(np.int64)
+        formula = f"measured x GEMM model(new) / model(old), {dtype}, by shape"
+        ratios.put(ops, new / old, (grade, _gemm_doubt(engines)), formula)
 
 
 def _gemm_doubt(engines: tuple[GradedEngine, GradedEngine]) -> Doubt:
@@ -158,11 +162,16 @@ def _by_dtype(trace: Trace, shapes: GemmShapes, gemms: Bool) -> Iterator[tuple[s
         yield dtype, known[named[: len(known)] == dtype]
 
 
-def _gemm_ns(shapes: GemmShapes, ops: Int64, dtype: str, engine: GradedEngine) -> Float64:
-    width = 4.0 if dtype == "fp32" else 2.0
-    precision = gemm.Precision(width, width)
-    rows = shapes.flops[ops] / (2.0 * shapes.columns[ops] * shapes.inner[ops])
-    return gemm.time_ns(rows, shapes.columns[ops], shapes.inner[ops], precision, engine.engine)
+def _sizes(shapes: GemmShapes, ops: Int64) -> dict[str, Float64]:
+    """m, n and k of (m, k) x (k, n)."""
+    n, k = shapes.columns[ops], shapes.inner[ops]
+    return {"m": shapes.flops[ops] / (2.0 * n * k), "n": n, "k": k}
+
+
+def _gemm_ns(sizes: dict[str, Float64], dtype: str, engine: GradedEngine) -> Float64:
+    elements = matrix_elements(dtype) or BF16
+    precision = gemm.Precision(elements.left, elements.output, right_nbytes=elements.right)
+    return gemm.time_ns(sizes["m"], sizes["n"], sizes["k"], precision, engine.engine)
 
 
 def _engines(devices: Devices, dtype: str) -> tuple[GradedEngine, GradedEngine]:
@@ -194,10 +203,22 @@ def _put_collectives(ratios: _Ratios, graph: Graph, ops: Int64, devices: Devices
             lost += len(chosen)
             ratios.put(chosen, 1.0, (Grade.ASSUMED, UNKNOWN), "as measured: bytes, ranks or links are not known")
             continue
-        formula = f"measured x {kind.name.lower()} of both profiles ({times[1][2]})"
         grade = max(times[0][1], times[1][1])
-        ratios.put(chosen, times[1][0] / times[0][0], (grade, FITTED if grade <= Grade.FITTED else LINKS), formula)
+        ratio, how = _moved(graph.duration_ns[chosen].astype(np.float64), times[0][0], times[1][0])
+        known = (grade, FITTED if grade <= Grade.FITTED else LINKS)
+        ratios.put(chosen, ratio, known, f"{how} {kind.name.lower()} of both profiles ({times[1][2]})")
     return (f"{lost} transfers keep their time: bytes, ranks or links are not known",) if lost else ()
+
+
+def _moved(measured_ns: Float64, old_ns: float, new_ns: float) -> tuple[Float64, str]:
+    """Ratio of a transfer, and in words: new / old where the old model explains what was measured to a factor of 3.
+
+    What it does not explain (latency that a datasheet lacks) stays, and the explained part changes.
+    """
+    measured = np.maximum(measured_ns, 1.0)
+    if float(np.median(measured)) <= EXPLAINED * old_ns:
+        return np.full(len(measured), new_ns / old_ns), "measured x"
+    return (np.maximum(measured - old_ns, 0.0) + new_ns) / measured, "measured - old + new"
 
 
 def _collective(

@@ -53,6 +53,19 @@ def test_the_algorithm_that_predicted_held_out_samples_best_is_taken() -> None:
     assert found.model == "tree_all_reduce"
 
 
+def test_the_usual_algorithm_stays_unless_another_is_clearly_better() -> None:
+    ring, tree = fitted("ring_all_reduce", "intra_node", 3.0), fitted("tree_all_reduce", "intra_node", 2.1)
+    assert best_fit(profile(ring, tree), REDUCE, "intra_node") == ring
+
+
+def test_a_message_in_a_group_over_nodes_takes_the_link_between_nodes() -> None:
+    """1 MB at 1 GB/s is 1 ms, whatever links are inside a node."""
+    kind = CollectiveKind.SEND_RECV
+    found = collective_time(profile(intra_node_bytes_per_s=1e11, inter_node_bytes_per_s=1e9), kind, [1e6], Nodes(2, 8))
+    assert found is not None
+    assert found.time_ns == pytest.approx(1e6)
+
+
 def test_sizes_beyond_the_calibrated_range_are_extrapolated() -> None:
     found = collective_time(profile(fitted("ring_all_reduce", "intra_node", 1.0)), REDUCE, [4e3, 4e9], Nodes(1, 4))
     assert found is not None

@@ -28,3 +28,14 @@ def test_skewed_rows_of_one_rank_sum_to_all_rows() -> None:
 def test_the_busiest_of_skewed_ranks_has_more_than_its_share() -> None:
     rows, copies = expert_rows(Routing(tokens=4096, topk=8, experts=128, ranks=8, skew=1.2))
     assert (rows * copies).sum() > 4096 * 8 / 8
+
+
+def test_more_ranks_than_experts_leave_one_expert_a_rank() -> None:
+    rows, copies = expert_rows(Routing(tokens=64, topk=2, experts=8, ranks=16, skew=1.2))
+    assert copies.sum() == 1
+    assert (rows * copies).sum() >= 64 * 2 / 8
+
+
+def test_no_tokens_no_rows() -> None:
+    rows, copies = expert_rows(Routing(tokens=0, topk=2, experts=8, ranks=2, skew=1.2))
+    assert (rows * copies).sum() == 0

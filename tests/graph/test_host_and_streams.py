@@ -200,6 +200,20 @@ def test_autograd_runs_while_the_main_thread_waits(tmp_path: Path) -> None:
     assert step_us(graph, host=2) == pytest.approx(1000)
 
 
+def test_a_thread_released_right_after_a_sync_waits_for_it_too(tmp_path: Path) -> None:
+    """The backward begins as the sync returns, 3 us after a 500 us kernel: with the kernel at half, 250 us earlier."""
+    events = [
+        step(800),
+        *launch("k", 0, 7, 500, 1),
+        call("cudaDeviceSynchronize", 10, 500, 2),
+        op("aten::backward", 512, 200, thread=AUTOGRAD),
+        op("aten::step", 730, 70),
+    ]
+    graph = graph_of(tmp_path, events)
+    assert step_us(graph) == pytest.approx(800)
+    assert step_us(graph, device=0.5) == pytest.approx(550)
+
+
 def test_a_full_device_holds_back_another_stream(tmp_path: Path) -> None:
     """b is free at 27 µs but starts when the 500 µs kernel a lets go: with a at half, b follows."""
     events = [step(100), *launch("a", 0, 7, 500, 1), *launch("b", 20, 508, 100, 2, stream=COMM)]

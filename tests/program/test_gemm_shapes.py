@@ -28,6 +28,8 @@ def operator(name: str, dims: str, start: int = 0, end: int = 100) -> Row:
     ("name", "dims", "expected"),
     [
         ("aten::mm", "[[8,3],[3,5]]", (2 * 8 * 3 * 5, 8, 1)),
+        ("aten::mm", "8,3;3,5;;", (2 * 8 * 3 * 5, 8, 1)),  # torch_npu
+        ("aten::mm", "128", (0, 0, 0)),
         ("aten::addmm", "[[5],[8,3],[3,5],[],[]]", (2 * 8 * 3 * 5, 8, 1)),
         ("aten::linear", "[[2,4,3],[5,3],[5]]", (2 * 8 * 3 * 5, 8, 1)),  # weight (n, k)
         ("grouped_gemm", "[[8,3],[4,3,5]]", (2 * 8 * 3 * 5, 8, 4)),

@@ -5,12 +5,12 @@ import pytest
 
 from hwprofiles import HardwareProfile, Parameter
 from replay.core.evidence import Grade
-from replay.program.links import Curve, Links, Moved
+from replay.program.links import Curve, Links, Moved, _small
 from replay.trace import CollectiveKind
 
 MIB = 1 << 20
 FOUR = (0, 1, 2, 3)
-CURVE = Curve(np.array([8.0, 16 * MIB]), np.array([10.0, 410.0]))
+CURVE = Curve(np.array([8.0 * MIB, 16.0 * MIB]), np.array([210.0, 410.0]), start_up_ns=4.0, latency_ns=6.0)
 
 
 def links(**tiers: Curve) -> Links:
@@ -28,9 +28,32 @@ def test_larger_messages_go_at_the_bandwidth_of_the_largest() -> None:
     assert links(inside=CURVE).time_ns(Moved(CollectiveKind.SEND, 32 * MIB, (0, 1))) == (820.0, Grade.EXTRAPOLATED)
 
 
-def test_small_messages_take_the_latency() -> None:
-    """4 bytes as long as 8."""
+def test_small_transfers_take_start_up_and_latency() -> None:
+    """4 bytes to one rank; a ring of 4 sends 6 messages."""
     assert links(inside=CURVE).time_ns(Moved(CollectiveKind.SEND, 4, (0, 1))) == (10.0, Grade.FITTED)
+    assert links(inside=CURVE).time_ns(Moved(CollectiveKind.ALL_REDUCE, 4, FOUR)) == (40.0, Grade.FITTED)
+
+
+def test_below_the_sizes_seen_two_of_them_tell_the_latency() -> None:
+    """10 ns and 25 ns a MiB, so 4 MiB take 110; of one size, in proportion to it."""
+    four = Moved(CollectiveKind.SEND, 4 * MIB, (0, 1))
+    assert links(inside=CURVE).time_ns(four) == (110.0, Grade.EXTRAPOLATED)
+    assert links(inside=Curve(CURVE.nbytes[:1], CURVE.time_ns[:1])).time_ns(four) == (105.0, Grade.EXTRAPOLATED)
+
+
+@pytest.mark.parametrize(
+    ("times", "expected"),
+    [
+        ([], (0, 0)),
+        ([(2, 20.0), (2, 24.0)], (20, 0)),
+        ([(2, 20.0), (6, 40.0)], (10, 5)),
+        ([(2, 20.0), (6, 16.0)], (16, 0)),
+        ([(2, 8.0), (6, 30.0)], (0, 4)),
+    ],
+)
+def test_small_transfers_tell_start_up(times: list[tuple[int, float]], expected: tuple[float, float]) -> None:
+    """Two numbers of messages make a line; it neither falls nor begins below 0."""
+    assert _small(times) == pytest.approx(expected)
 
 
 def test_a_rank_alone_sends_nothing() -> None:

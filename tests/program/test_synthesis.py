@@ -71,6 +71,15 @@ def test_backward_from_a_thread_of_its_own(launch: int) -> None:
     assert step_of(lifted, lifted.layout) == lifted.graph.measured_step_ns
 
 
+def test_chunks_may_be_asked_for_by_their_layers() -> None:
+    """Stages of 3 and 1 layers, from 2 and 2: as a step that was recorded so."""
+    lifted = program()
+    uneven = synthesise(lifted, lifted.layout, chunk_layers=(3, 1)).graph
+    assert simulate(uneven).step_ns == program((3, 1)).graph.measured_step_ns
+    with pytest.raises(LayoutError, match="2 chunks of 5 layers in all, but pp 2 x vpp 1 = 2 chunks share 4 layers"):
+        synthesise(lifted, lifted.layout, chunk_layers=(3, 2))
+
+
 def test_uneven_chunks_may_become_even() -> None:
     """Stages of 3 and 1 layers, v 2: m(F + B) + (p - 1)(F + B) / v = 4 x 30 + 15, as from even stages."""
     lifted = program((3, 1), gbs=4, microbatches=4)

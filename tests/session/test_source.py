@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from parsers.run_description import RunDescription
@@ -12,8 +13,8 @@ from replay.layout import Layout
 from replay.model import ModelSpec
 from replay.session.question import Facts
 from replay.session.source import Source, find_source, held_fixed
-from replay.trace import Group, Trace
-from tests.program.events import span, trace_of
+from replay.trace import CollectiveKind, Group, Trace
+from tests.program.events import no_collectives, span, trace_of
 
 TP, EP = "TENSOR_MODEL_PARALLEL_GROUP", "EXPERT_MODEL_PARALLEL_GROUP"
 
@@ -65,6 +66,13 @@ def test_micro_batches_follow_from_the_batch() -> None:
     """64 sequences, 1 a micro-batch, dp 8."""
     found = source(trace(16), {"pp": 2, "gbs": 64, "mbs": 1})
     assert found.layout.microbatches == 8
+
+
+def test_transfers_between_ranks_are_named_where_no_pipeline_is_stated() -> None:
+    """A flat layout is assumed, but point-to-point traffic makes that doubtful."""
+    recorded = replace(trace(2), collectives=replace(no_collectives(), kind=np.array([CollectiveKind.SEND], np.int8)))
+    assert "--from pp=N" in source(recorded).evidence["pp"]
+    assert source(recorded, {"pp": 2}).evidence["pp"].startswith("given")
 
 
 def test_layers_stand_on_top_of_the_model() -> None:

@@ -56,6 +56,13 @@ def test_files_are_relative_to_the_folder_of_the_case(tmp_path: Path) -> None:
     assert asked({"experts": "zipf:1.2"}, tmp_path)[0].experts == "zipf:1.2"
 
 
+def test_profiles_are_files_beside_the_cases_or_names(tmp_path: Path) -> None:
+    """A profile of that name stays a name where no such file lies there."""
+    (tmp_path / "links.toml").write_text("")
+    assert asked({"source_hardware": "links.toml"}, tmp_path)[1].source_hardware == str(tmp_path / "links.toml")
+    assert asked({"source_hardware": "h100-sxm"}, tmp_path)[1].source_hardware == "h100-sxm"
+
+
 @pytest.mark.parametrize("text", ["ep 8", "--ep", "--scale 'x"])
 def test_words_that_are_no_options_are_refused(text: str) -> None:
     """Each with what is wrong."""

@@ -10,7 +10,7 @@ from replay.core.errors import RefusedError
 from replay.core.evidence import Grade
 from replay.program.op_class import OpClass, op_classes
 from replay.trace import EventKind
-from replay.whatif.hardware import Devices, retime
+from replay.whatif.hardware import Devices, _moved, retime
 from tests.program.events import HOST, Row, graph_of, launched, trace_of
 
 
@@ -79,3 +79,15 @@ def test_a_profile_without_bandwidth_is_refused_by_name() -> None:
     bare = profile("bare", bf16_flop_per_s=1e14)
     with pytest.raises(RefusedError, match="bare has no hbm_bytes_per_s"):
         factor_of("vectorized_elementwise_kernel", Devices(OLD, bare))
+
+
+def test_a_transfer_that_the_old_links_explain_follows_the_ratio() -> None:
+    """2 ns measured where the old model says 1: twice as fast links halve it."""
+    ratio, _ = _moved(np.array([2.0]), 1.0, 0.5)
+    assert ratio.tolist() == [0.5]
+
+
+def test_latency_that_a_datasheet_lacks_stays_and_does_not_explode() -> None:
+    """37 ms measured, 0.1 ns by a bandwidth alone, 80 us on the new device: 37.08 ms, not hours."""
+    ratio, _ = _moved(np.array([37e6]), 0.1, 80e3)
+    assert 37e6 * ratio[0] == pytest.approx(37.08e6)

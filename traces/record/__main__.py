@@ -1,4 +1,4 @@
-"""Command line: ``python -m traces.record sample|run|matrix|pack|cpu``."""
+"""Command line: ``python -m traces.record sample|run|links|matrix|pack|cpu``."""
 
 from __future__ import annotations
 
@@ -9,9 +9,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from traces.record import cpu_command, run_command
+from traces.record.cpu_links import record_cpu_links
 from traces.record.job import Job
 from traces.record.launcher import record
+from traces.record.link_tests import Plan as LinkPlan
+from traces.record.link_tests import record_links
 from traces.record.matrix import record_matrix
+from traces.record.matrix_runs import SCALE
 from traces.record.pack import pack
 from traces.record.worker import Plan
 
@@ -30,6 +34,11 @@ def main(arguments: Sequence[str]) -> None:
         record(Plan(TARGET, out / TARGET.name, command=command, traces=False))
     elif options.command == "matrix":
         record_matrix(options.out, options.only, resume=options.resume)
+    elif options.command == "links":
+        if options.cpu:
+            record_cpu_links(options.out)
+        else:
+            record_links(LinkPlan(options.out, options.scale))
     elif options.command == "pack":
         pack(options.folders, options.out)
     elif options.command == "cpu":
@@ -45,6 +54,10 @@ def _parser() -> argparse.ArgumentParser:
     sample = commands.add_parser("sample", help="record the shipped pair of jobs again")
     sample.add_argument("--out", type=Path, help="folder that gets the two recordings (default: traces/)")
     run_command.add_options(commands.add_parser("run", help="record one job on emulated devices"))
+    links = commands.add_parser("links", help="measure links as nccl-tests does, emulated ones or (--cpu) Gloo's")
+    links.add_argument("--out", type=Path, required=True, help="log to write")
+    links.add_argument("--cpu", action="store_true", help="Gloo between two processes of this machine")
+    links.add_argument("--scale", type=float, default=SCALE, help="stretch all durations by this factor")
     matrix = commands.add_parser("matrix", help="record all runs that predictions are checked with")
     matrix.add_argument("--out", type=Path, required=True, help="folder that gets a folder a run")
     matrix.add_argument("--only", nargs="+", default=(), metavar="NAME", help="these runs only")

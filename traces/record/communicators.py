@@ -102,7 +102,7 @@ class Communicators:
         args = group.args(op.collective, (op.elements_in, op.elements_out), op.dtype)
         if op.sent:
             args |= {"In split size": str(list(op.sent)), "Out split size": str(list(op.received))}
-        return Meeting(partial(_meet, group), args)
+        return Meeting(partial(meet, group), args)
 
     def _meet_stage(self, direction: Direction, stage: int, elements: int) -> Meeting:
         """Sender and receiver wait for each other; numbers of each direction travel under tags of their own."""
@@ -117,7 +117,7 @@ class Communicators:
         )
 
 
-def _meet(group: Communicator, arrival_ns: int) -> int:
+def meet(group: Communicator, arrival_ns: int) -> int:
     """All members' arrivals to the first one, the latest back to all: the fewest messages that let everyone wait.
 
     (Sixteen ranks meet at once on a few cores; an all-to-all of eight would cost four times the messages.)

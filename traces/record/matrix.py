@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
+from traces.record.launcher import record
 from traces.record.matrix_runs import RUNS, SCALE, Run
+from traces.record.worker import Plan
 
 PLAIN_STEPS = PROFILED_STEPS = 10
 
@@ -23,9 +25,6 @@ def record_matrix(out: Path, only: Collection[str], *, resume: bool) -> None:
 
     Counterfactual runs keep no traces: what they are compared with is a prediction made from their base.
     """
-    from traces.record.launcher import record  # noqa: PLC0415  needs torch, the list of runs does not
-    from traces.record.worker import Plan  # noqa: PLC0415
-
     for run in chosen(only):
         folder = out / run.name
         if resume and (folder / "run.json").exists():

@@ -18,6 +18,9 @@ from traces.record.pairs import Manifest, pairs, split_of
 ARCHIVE, CASES = "matrix.tar.xz", "matrix.toml"
 RUN_FILE = "run.json"
 EMULATED = "emulated"
+LINKS = {EMULATED: "links-emulated.toml", "cpu": "links-cpu.toml"}
+"""Profiles with the links of each device: `replay calibrate` on what `python -m traces.record links` measured."""
+
 _DIGITS = 1  # of a microsecond
 _FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": 9, "dict_size": 64 << 20, "lc": 4, "pb": 0}]  # text, not words
 
@@ -99,12 +102,18 @@ def _case(source: Manifest, target: Manifest, question: Mapping[str, Any]) -> di
         "name": f"{source['name']} -> {target['name']}",
         "source": f"{ARCHIVE}/{source['name']}",
         **question,
+        **_links(source),
         "measured_step_ms": target["profiled_step_ms"]["median"],
         "unprofiled_step_ms": target["unprofiled_step_ms"]["median"],
         "spread_pct": target["profiled_step_ms"]["spread_pct"],
         "device": target["device"],
         "split": split_of(source["name"], target["name"]),
     }
+
+
+def _links(source: Manifest) -> dict[str, str]:
+    """A rank alone moves nothing between ranks: what its links would do is known from microbenchmarks only."""
+    return {"source_hardware": LINKS[source["device"]]} if source["layout"]["world_size"] == 1 else {}
 
 
 def _described(run: Manifest) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from replay.core.columns import Bool, Int64
 from replay.graph.parallel_kind import ParallelKind, kind_of_group
-from replay.graph.types import DEVICE_OPS, Graph, OpKind
+from replay.graph.types import DEVICE_OPS, Graph, OpKind, Rule
 from replay.program.comm_ops import P2P_KINDS, comm_kind
 from replay.program.structure._evidence import Evidence
 from replay.program.template_ids import row_ids
@@ -64,9 +64,31 @@ def pipeline_transfers(evidence: Evidence) -> Bool:
 
 
 def told_by_group(evidence: Evidence) -> Bool:
-    """Collectives whose group says better what they serve than the time of their launch: transfers, gradient sums."""
-    summed = np.isin(comm_kind(evidence.graph), SUMS) & (group_kinds(evidence.graph) == ParallelKind.DP)
-    return np.asarray(summed | pipeline_transfers(evidence))
+    """Ops of which the group of a collective says more than the time of their launch.
+
+    Pipeline transfers and gradient sums with their launches, and what the host does around transfers, from the last
+    compute launched before them to the first one behind.
+    """
+    graph, places = evidence.graph, evidence.places
+    told = np.isin(comm_kind(graph), SUMS) & (group_kinds(graph) == ParallelKind.DP)
+    told |= pipeline_transfers(evidence)
+    launches = graph.edges.rule == Rule.LAUNCH
+    launches &= told[graph.edges.target]
+    told[graph.edges.source[launches]] = True
+    host = ~np.isin(graph.kind, DEVICE_OPS)
+    for sequence in sequences(evidence):
+        if sequence.transfer.any():
+            own = np.flatnonzero(host & (graph.rank == sequence.rank))
+            told[own] |= _beside_transfers(sequence, places.time_ns[sequence.op], places.time_ns[own])
+    return np.asarray(told)
+
+
+def _beside_transfers(sequence: Sequence, time_ns: Int64, at_ns: Int64) -> Bool:
+    """Times between two launches of compute that have a transfer in between."""
+    computed = time_ns[sequence.compute]
+    between = np.unique(np.searchsorted(computed, time_ns[sequence.transfer], side="right"))
+    place = np.searchsorted(computed, at_ns, side="right")
+    return np.isin(place, between) & ~np.isin(at_ns, computed)
 
 
 def group_kinds(graph: Graph) -> Int64:

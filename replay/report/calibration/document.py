@@ -22,6 +22,7 @@ def document(found: Calibration) -> dict[str, Any]:
         "refused": [
             {"model": r.model, "key": dict(r.key), "samples": r.samples, "reason": r.reason} for r in found.refusals
         ],
+        "predicted": [asdict(predicted) for predicted in found.predicted],
         "unexplained": dict(found.unexplained),
         "notes": list(found.notes),
     }

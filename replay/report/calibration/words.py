@@ -15,6 +15,7 @@ from replay.report.words import counted
 
 FIT_COLUMNS = ("model", "of", "samples", "fit", "random half", "worst extrapolation")
 PARAMETER_COLUMNS = ("parameter", "unit", "value", "± standard error")
+PREDICTED_COLUMNS = ("samples of", "file", "samples", "error", "measured / predicted", "known as", "by")
 OUTLIER_COLUMNS = ("sample", "op", "measured us", "model us", "measured / model")
 OUTLIERS = 12
 """Outliers shown of each fit; the JSON document has them all."""
@@ -51,6 +52,15 @@ def fit_rows(found: Calibration) -> Iterator[tuple[str, ...]]:
             _score(fit.scores.get("random half")),
             "-" if worst is None else f"{_score(worst[1])}  {worst[0]}",
         )
+
+
+def predicted_rows(found: Calibration) -> Iterator[tuple[str, ...]]:
+    """One row for samples of a kind that were predicted, not fitted."""
+    for p in found.predicted:
+        grades = (
+            ", ".join(p.grades) if len(p.grades) == 1 else ", ".join(f"{n} {grade}" for grade, n in p.grades.items())
+        )
+        yield (p.name, p.source, f"{p.score.samples:,}", _score(p.score), f"{p.ratio:.2f}", grades, p.formula)
 
 
 def parameter_rows(fit: Explained) -> Iterator[tuple[str, ...]]:
@@ -133,8 +143,8 @@ def _score(score: Score | None) -> str:
 
 
 def _error(parameter: Parameter) -> str:
-    if parameter.stderr is None:
-        return (
-            f"{parameter.grade.label}, {parameter.source}" if parameter.grade > Grade.FITTED else parameter.grade.label
-        )
-    return f"{parameter.stderr:.2g} ({100 * parameter.stderr / abs(parameter.value):.1f} %)"
+    if parameter.stderr is not None:
+        return f"{parameter.stderr:.2g} ({100 * parameter.stderr / abs(parameter.value):.1f} %)"
+    if parameter.grade is Grade.ASSUMED:
+        return f"held: {parameter.source.removeprefix('not fitted: ')}"
+    return parameter.grade.label

@@ -1,0 +1,99 @@
+"""Ascend ``communication.json``: packets that crossed each kind of link, by size (torch_npu, msprof, clusters).
+
+``Size Distribution`` maps a packet's size in MB (10^6 bytes) to ``[count, total ms]``: one task of the SDMA or RDMA
+engine, without waiting and without the host. One size of one collective is one sample, a message between a pair: HCCS
+inside a node, RDMA between nodes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from parsers.samples._rows import Gathered, Row
+from parsers.source import SourceFile
+from replay.core.errors import TraceError
+from replay.samples import Samples
+
+FORMAT = "Ascend communication.json"
+
+_BANDWIDTHS = "Communication Bandwidth Info"
+_SIZES = "Size Distribution"
+_BETWEEN_NODES = "RDMA"
+_INSIDE = ("HCCS", "PCIE", "SDMA")
+"""Links inside a node: the first that carried packets counts. SIO joins dies of one chip; SDMA sums what it has."""
+
+_NS_PER_MS = 1e6
+_BYTES_PER_MB = 1e6
+
+
+@dataclass(frozen=True, slots=True)
+class _Packets:
+    """Packets of one size of one collective."""
+
+    transport: str
+    nbytes: float
+    count: float
+    total_ms: float
+    line: int
+
+
+def sniff(head: bytes) -> bool:
+    """A JSON object that holds bandwidths of a collective."""
+    return head.lstrip()[:1] == b"{" and _BANDWIDTHS.encode() in head
+
+
+def read(file: SourceFile) -> Samples:
+    """One sample per size, collective and kind of link; ``line`` is where the sizes stand."""
+    text = file.read()
+    try:
+        packets = list(_packets(orjson.loads(text), _lines(text.decode("utf-8", "replace"))))
+    except (orjson.JSONDecodeError, AttributeError, KeyError, TypeError, ValueError) as error:
+        raise TraceError(f"{file.name}: is not an Ascend communication.json ({error})") from None
+    gathered = Gathered(file.name)
+    inside = next((name for name in _INSIDE if any(packet.transport == name for packet in packets)), "")
+    for packet in packets:
+        _take(packet, inside, gathered)
+    return gathered.samples()
+
+
+def _lines(text: str) -> Iterator[int]:
+    """Line of each size distribution, in the order of the file."""
+    line, at = 1, 0
+    for match in re.finditer(f'"{_SIZES}"', text):
+        line += text.count("\n", at, match.start())
+        at = match.start()
+        yield line
+
+
+def _packets(node: Mapping[str, Any], lines: Iterator[int], total: bool = False) -> Iterator[_Packets]:
+    """All packets below a node, in the order of the file; of sums over collectives ("Total …") only the lines count."""
+    for name, below in node.items():
+        if not isinstance(below, Mapping):
+            continue
+        if name != _BANDWIDTHS:
+            yield from _packets(below, lines, total or name.startswith("Total "))
+            continue
+        for transport, found in below.items():
+            if _SIZES not in found:
+                continue
+            line = next(lines, 1)
+            for size, (count, total_ms) in {} if total else found[_SIZES].items():
+                yield _Packets(transport, float(size) * _BYTES_PER_MB, float(count), float(total_ms), line)
+
+
+def _take(packet: _Packets, inside: str, gathered: Gathered) -> None:
+    if packet.transport not in (_BETWEEN_NODES, inside):
+        gathered.leave_out(f"{packet.transport} beside {inside or _BETWEEN_NODES}", packet.line)
+    elif not (packet.nbytes > 0 and packet.count >= 1 and packet.total_ms > 0):
+        gathered.leave_out("no bytes, packets or time", packet.line)
+    else:
+        nodes = 2.0 if packet.transport == _BETWEEN_NODES else 1.0
+        sizes = {"nbytes": packet.nbytes, "ranks": 2.0, "nodes": nodes, "ranks_per_node": 2.0 / nodes}
+        time_ns = packet.total_ms * _NS_PER_MS / packet.count
+        gathered.rows.append(Row("send", time_ns, packet.line, sizes, variant=packet.transport, software="hccl",
+                                 repeats=int(packet.count)))  # fmt: skip
