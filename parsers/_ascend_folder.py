@@ -47,7 +47,8 @@ _HEADERS: tuple[tuple[Role, tuple[bytes, ...]], ...] = (
     (Role.TABLE, (b"OP Type", b"Total Time(us)", b"Ratio(%)")),
     (Role.TABLE, (b"Component", b"Timestamp(us)")),
     (Role.TABLE, (b"Device Type", b"Size(KB)")),
-    (Role.TABLE, (b"Op Name", b"Device Id", b"Graph Id")),
+    (Role.TABLE, (b"Op Name", b"Graph ID", b"Size(KB)")),
+    (Role.TABLE, (b"Component", b"Total Reserved")),
 )
 _KEYS: tuple[tuple[Role, re.Pattern[bytes]], ...] = (
     (Role.COMMUNICATION, re.compile(rb'"Communication Time Info"')),

@@ -12,7 +12,7 @@ import re
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from parsers._ascend_events import AscendArgs, Timeline
 from parsers._ascend_tasks import DTYPES, TRANSIT, is_remote
@@ -31,7 +31,7 @@ _NO_ARGS = AscendArgs()
 class HcclOp:
     """One collective of one rank; -1 and empty where the timeline does not say."""
 
-    row: int  # in the communication rows
+    row: int  # in the communication rows, -1 for a row of a table
     name: str  # as written
     operator: str  # "allReduce"
     suffix: str  # last characters of the communicator's id
@@ -74,6 +74,29 @@ def hccl_ops(timeline: Timeline, rows: Timed) -> tuple[list[HcclOp], int]:
     return [_op(rows, row, threads, planes[str(rows.events[row].tid)]) for row in big], sub_tasks
 
 
+def op_of_name(name: str, start_ns: int, dur_ns: int) -> HcclOp:
+    """What the name of a collective tells by itself, for rows of a table."""
+    parts = _NAME.match(name)
+    return HcclOp(
+        row=MISSING,
+        name=name,
+        operator=parts[1] if parts else name,
+        suffix=parts[2] if parts else "",
+        counter=int(parts[3]) if parts else MISSING,
+        group=(parts[5] or "") if parts else "",
+        start_ns=start_ns,
+        dur_ns=dur_ns,
+        count=MISSING,
+        dtype="",
+        algorithm="",
+        rank_size=MISSING,
+        transfer_ns=MISSING,
+        peers=(),
+        partner=MISSING,
+        stream=MISSING,
+    )
+
+
 def _group_threads(threads: dict[str, str]) -> dict[str, str]:
     """Plane thread → the thread of its group, which stands before it."""
     groups = sorted(integer(tid) for tid, name in threads.items() if not _PLANE_THREAD.match(name))
@@ -89,26 +112,21 @@ def _op(rows: Timed, row: int, threads: dict[str, str], planes: dict[int, list[i
     args = event.args or _NO_ARGS
     start, dur = int(rows.start_ns[row]), int(rows.dur_ns[row])
     inside = {plane: _between(rows, tasks, start, start + dur) for plane, tasks in sorted(planes.items())}
-    parts = _NAME.match(str(event.name))
-    named = _GROUP_THREAD.match(threads.get(str(event.tid), ""))
     tasks = [task for own in inside.values() for task in own]
+    named = _GROUP_THREAD.match(threads.get(str(event.tid), ""))
     dtype = str(args.data_type or "")
-    return HcclOp(
+    told = op_of_name(str(event.name), start, dur)
+    return replace(
+        told,
         row=row,
-        name=str(event.name),
-        operator=parts[1] if parts else str(event.name),
-        suffix=parts[2] if parts else "",
-        counter=int(parts[3]) if parts else MISSING,
-        group=(parts[5] if parts else None) or (named[1] if named else ""),
-        start_ns=start,
-        dur_ns=dur,
+        group=told.group or (named[1] if named else ""),
         count=integer(args.count),
         dtype=DTYPES.get(dtype.upper(), dtype),
         algorithm=str(args.algorithm or ""),
         rank_size=integer(args.rank_size),
         transfer_ns=min(_transfer_ns(rows, inside), dur),
         peers=_peers(rows, tasks),
-        partner=_partner(rows, tasks) if _PAIRWISE.match(parts[1] if parts else "") else MISSING,
+        partner=_partner(rows, tasks) if _PAIRWISE.match(told.operator) else MISSING,
         stream=next((integer(_args(rows, task).stream_id) for task in tasks), MISSING),
     )
 

@@ -17,10 +17,11 @@ import msgspec
 from parsers._ascend_folder import RankFiles, Role
 from parsers._ascend_text import cell, microseconds_ns
 from parsers.source import SourceFile
-from replay.core.units import NS_PER_MS
-from replay.trace import MISSING, Group
+from replay.core.units import NS_PER_MS, NS_PER_US
+from replay.trace import MISSING, Group, StepTableRow
 
 _RANK_IN_NAME = re.compile(r"profiler_info_(\d+)\.json$")
+_STEP_KEYS = ("Device_id", "Step", "Type", "Index", "DP Index", "PP Index", "TP Index")
 _TOTALS = ("total op info", "total hccl operators")
 _PEER_PAIR = re.compile(r"^(\d+)-(\d+)$")
 
@@ -32,6 +33,7 @@ class CommStatistics:
     name: str  # "hcom_allReduce__586_0_1"
     group: str  # full id of the communicator
     start_ns: int
+    dur_ns: int
     transit_ns: int  # also -1 where it is 0: the master plane of some collectives moves nothing
 
 
@@ -106,9 +108,10 @@ def _operators(level: dict[str, object]) -> Iterator[CommStatistics]:
             yield from _operators(entry)
         elif key.lower() not in _TOTALS:
             name, _, group = key.partition("@")
-            transit = _float(times.get("Transit Time(ms)"))
             start = microseconds_ns(str(times.get("Start Timestamp(us)", "")))
-            yield CommStatistics(name, group, start, round(transit * NS_PER_MS) if transit > 0 else MISSING)
+            elapse, transit = (_float(times.get(f"{word} Time(ms)")) for word in ("Elapse", "Transit"))
+            dur, wire = (round(value * NS_PER_MS) if value > 0 else MISSING for value in (elapse, transit))
+            yield CommStatistics(name, group, start, dur, wire)
 
 
 def group_sizes(files: RankFiles) -> dict[str, int]:
@@ -161,6 +164,21 @@ def _kernel(row: dict[str, str]) -> KernelRow:
         output_formats=first("Output Formats").replace('"', ""),
         cube_utilization_pct=utilization if utilization >= 0 else float("nan"),
     )
+
+
+def read_steps(files: RankFiles, rank: int) -> tuple[StepTableRow, ...]:
+    """Rows of ``step_trace_time.csv``; a recording without steps leaves the step empty."""
+    found = []
+    for file in files.of(Role.STEPS):
+        for row in table(file):
+            times = {
+                name: _float(cell(value)) / (NS_PER_MS // NS_PER_US)
+                for name, value in row.items()
+                if name not in _STEP_KEYS
+            }
+            parts = tuple((name, value) for name, value in times.items() if value >= 0)
+            found.append(StepTableRow(rank, cell(row.get("Step")), parts))
+    return tuple(found)
 
 
 def table(file: SourceFile) -> list[dict[str, str]]:

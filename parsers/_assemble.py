@@ -73,6 +73,8 @@ def assemble(parts: Sequence[RankRows], format_name: str) -> Trace:
         health=reduce(Health.merged, [*(part.health for part in parts), *notes]),
         metadata=parts[0].metadata,
         details=None,
+        step_table=(),
+        not_replayable="",
     )
     return with_host_streams(trace)
 

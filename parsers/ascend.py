@@ -13,12 +13,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from parsers._ascend_details import with_details
-from parsers._ascend_events import read_timeline
+from parsers._ascend_events import Timeline, read_timeline
 from parsers._ascend_folder import RankFiles, Role, group, role_of
 from parsers._ascend_groups import Member, groups_of, members, shifts
 from parsers._ascend_hccl import HcclOp
 from parsers._ascend_rows import AscendContent, read_rows
-from parsers._ascend_tables import KernelRow, Settings, group_sizes, read_communication, read_kernels, read_settings
+from parsers._ascend_tabled import tabled_rows
+from parsers._ascend_tables import (
+    KernelRow,
+    Settings,
+    group_sizes,
+    read_communication,
+    read_kernels,
+    read_settings,
+    read_steps,
+)
 from parsers._chrome_header import Header
 from parsers._chrome_stream import PIECE_BYTES, ChromeStream
 from parsers._combine import FileContent, combine
@@ -27,7 +36,7 @@ from parsers._rows import CommInfo, Rows
 from parsers.source import SourceFile
 from replay.core.errors import RefusedError, TraceError
 from replay.core.units import NS_PER_US
-from replay.trace import MISSING, Group, Health, Trace
+from replay.trace import MISSING, Group, Health, StepTableRow, Trace
 
 if TYPE_CHECKING:
     from parsers import ReadOptions
@@ -45,6 +54,7 @@ class _Rank:
     content: AscendContent
     members: dict[int, Member]
     kernels: list[KernelRow]
+    steps: tuple[StepTableRow, ...]
     health: Health
 
 
@@ -54,15 +64,15 @@ def sniff(head: bytes, path: Path) -> bool:
 
 
 def read(files: Sequence[SourceFile], options: ReadOptions, *, piece_bytes: int = PIECE_BYTES) -> Trace:
-    """All ranks as one trace.
+    """All ranks as one trace; from kernel tables, and not to be replayed, where no rank has a timeline.
 
-    Raises :class:`RefusedError` where no file is a timeline, :class:`TraceError` where none holds a usable row.
+    Raises :class:`RefusedError` where there are neither, :class:`TraceError` where no row is usable.
     """
     folders, repeated = group(files)
-    with_timeline = [folder for folder in folders if folder.timelines]
-    if not with_timeline:
+    chosen = [folder for folder in folders if folder.timelines] or [f for f in folders if f.of(Role.KERNELS)]
+    if not chosen:
         raise RefusedError(_why_not(folders))
-    ranks = [_read_rank(folder, options, piece_bytes) for folder in with_timeline]
+    ranks = [_read_rank(folder, options, piece_bytes) for folder in chosen]
     ranks = _numbered([rank for rank in ranks if len(rank.content.rows)] or [_unusable(ranks)])
     sizes: dict[str, int] = {}
     for folder in folders:
@@ -83,10 +93,16 @@ def read(files: Sequence[SourceFile], options: ReadOptions, *, piece_bytes: int 
         )
         contents.append(FileContent(rank.file, _with_groups(rank, shift, named), header, rank.health))
     trace = combine(contents, FORMAT)
-    trace = with_details(
-        trace, {number: rank.kernels for number, rank in zip(_numbers(trace, ranks), ranks, strict=True)}
+    numbers = _numbers(trace, ranks)
+    trace = with_details(trace, {number: rank.kernels for number, rank in zip(numbers, ranks, strict=True)})
+    return replace(
+        trace,
+        health=trace.health.merged(_left_out(folders, repeated)),
+        step_table=tuple(
+            replace(row, rank=number) for number, rank in zip(numbers, ranks, strict=True) for row in rank.steps
+        ),
+        not_replayable="" if chosen[0].timelines else _why_not(folders),
     )
-    return replace(trace, health=trace.health.merged(_left_out(folders, repeated)))
 
 
 def _world_size(ranks: Sequence[_Rank], groups: Sequence[Group]) -> int:
@@ -96,21 +112,31 @@ def _world_size(ranks: Sequence[_Rank], groups: Sequence[Group]) -> int:
 
 
 def _read_rank(folder: RankFiles, options: ReadOptions, piece_bytes: int) -> _Rank:
-    timeline = read_timeline([ChromeStream(file.blocks(piece_bytes), file.name) for file in folder.timelines])
-    content = read_rows(timeline, keep_modules=options.keep_modules)
     settings = read_settings(folder)
     kernels, lost = read_kernels(folder)
-    health = Health(
+    tables = Health(events=lost, dropped={"kernel table rows without times": lost} if lost else {})
+    statistics = read_communication(folder)
+    if folder.timelines:
+        timeline = read_timeline([ChromeStream(file.blocks(piece_bytes), file.name) for file in folder.timelines])
+        content = read_rows(timeline, keep_modules=options.keep_modules)
+        name, health = folder.timelines[0].name, _health(timeline, content).merged(tables)
+    else:
+        content = tabled_rows(kernels, statistics)
+        name, health = folder.of(Role.KERNELS)[0].name, tables.merged(Health(events=len(kernels)))
+    number = settings.rank if settings.rank != MISSING else rank_in_name(folder.folder.name)
+    known = members(content.ops, statistics, settings)
+    return _Rank(name, number, settings, content, known, kernels, read_steps(folder, number), health)
+
+
+def _health(timeline: Timeline, content: AscendContent) -> Health:
+    return Health(
         events=timeline.losses.seen,
-        dropped=dict(timeline.losses.dropped + content.dropped + Counter({"kernel table rows without times": lost})),
+        dropped=dict(timeline.losses.dropped + content.dropped),
         skipped=dict(timeline.skipped + content.skipped),
         clipped=dict(timeline.losses.repaired),
         inferred=dict(content.inferred),
         warnings=tuple(f"{name} ends in the middle; the events before are used" for name in timeline.cut_short),
     )
-    number = settings.rank if settings.rank != MISSING else rank_in_name(folder.folder.name)
-    known = members(content.ops, read_communication(folder), settings)
-    return _Rank(folder.timelines[0].name, number, settings, content, known, kernels, health)
 
 
 def _with_groups(rank: _Rank, shift: dict[str, int], groups: dict[str, Group]) -> Rows:
@@ -175,7 +201,8 @@ def _left_out(folders: Sequence[RankFiles], repeated: int) -> Health:
     skipped = Counter({"timelines that repeat another one of their rank": repeated})
     skipped["sqlite exports beside their timeline"] = sum(len(folder.of(Role.DATABASE)) for folder in folders)
     skipped["statistics tables"] = sum(len(folder.of(Role.TABLE)) for folder in folders)
-    without = sum(not folder.timelines and bool(folder.of(Role.KERNELS)) for folder in folders)
+    some = any(folder.timelines for folder in folders)
+    without = sum(some and not folder.timelines and bool(folder.of(Role.KERNELS)) for folder in folders)
     warnings = (f"{without} ranks have tables but no timeline and were left out",) if without else ()
     return Health(skipped=dict(+skipped), warnings=warnings)
 
@@ -188,7 +215,7 @@ def _why_not(folders: Sequence[RankFiles]) -> str:
         how = "sqlite exports are not read yet: export text as well (export_type Text, or msprof --export=on)"
     else:
         how = "record with torch_npu's profiler and keep trace_view.json, or msprof's msprof_*.json"
-    return f"the Ascend output holds no timeline ({what}), and without one there is nothing to replay; {how}"
+    return f"the Ascend output holds no timeline ({what}), and without one nothing can be replayed; {how}"
 
 
 def _unusable(ranks: Sequence[_Rank]) -> _Rank:

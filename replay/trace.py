@@ -147,6 +147,15 @@ class KernelDetails:
 
 
 @dataclass(frozen=True, slots=True)
+class StepTableRow:
+    """Parts of one step as the profiler itself counted them; names as it gives them."""
+
+    rank: int
+    step: str
+    parts_ms: tuple[tuple[str, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Health:
     """What happened to the input on its way in. Nothing is dropped without a count here."""
 
@@ -214,6 +223,8 @@ class Trace:
     health: Health
     metadata: dict[str, str] = field(default_factory=dict)  # producer facts worth showing (versions, options)
     details: KernelDetails | None = None  # of a kernel table beside the timeline
+    step_table: tuple[StepTableRow, ...] = ()  # the profiler's own account of its steps, to be held against ours
+    not_replayable: str = ""  # why its events, which can be looked at, cannot be replayed
 
     def __post_init__(self) -> None:
         columns = {f.name: getattr(self, f.name) for f in fields(self)[: self._n_columns()]}

@@ -10,6 +10,7 @@ import pytest
 
 import parsers
 from replay.core.errors import RefusedError
+from replay.graph.build import build
 from replay.trace import CollectiveKind, EventKind, Trace
 from tests.parsers import ascend_folders as make
 
@@ -200,11 +201,24 @@ def test_msprof_slices_are_one_timeline(tmp_path: Path) -> None:
 
 
 def test_without_a_timeline_replaying_is_refused_with_the_reason(tmp_path: Path) -> None:
-    """Tables alone order nothing."""
+    """Tables alone order nothing, but say what ran: two kernels and the collective that both of them list."""
     top = make.write(tmp_path, 0, make.level1())
     (top / "ASCEND_PROFILER_OUTPUT" / "trace_view.json").unlink()
+    trace = read(tmp_path)
+    assert sorted(trace.dur_ns.tolist()) == [100_000, 200_000, 396_000]
+    assert trace.collectives.recorded_transfer_ns.tolist() == [280_000]
     with pytest.raises(RefusedError, match=r"no timeline .*kernel table.*trace_view\.json"):
-        parsers.read([tmp_path])
+        build(trace)
+
+
+def test_step_tables_are_read_with_their_line_ends(tmp_path: Path) -> None:
+    """CRLF, an empty step, N/A; us become ms."""
+    top = make.write(tmp_path, 0, make.level1(), tables=False)
+    text = "Device_id,Step,Computing,Communication(Not Overlapped),Overlapped,Preparing\r\n0,,300.5,2000,N/A,17\r\n"
+    (top / "ASCEND_PROFILER_OUTPUT" / "steps.csv").write_text(text, encoding="utf-8", newline="")
+    (row,) = read(tmp_path).step_table
+    assert (row.rank, row.step) == (0, "")
+    assert dict(row.parts_ms) == {"Computing": 0.3005, "Communication(Not Overlapped)": 2.0, "Preparing": 0.017}
 
 
 def test_a_sqlite_export_alone_is_refused_by_name(tmp_path: Path) -> None:

@@ -91,6 +91,13 @@ def test_kernel_tables_add_no_ops(folder: Path, trace: Trace, tmp_path: Path) ->
 
 
 def test_folders_without_a_timeline_are_refused(shared_data: Path) -> None:
-    """The older profile holds tables only."""
+    """The older profile holds tables only: kernels, collectives and steps are read, nothing can be replayed."""
+    older = parsers.read([shared_data / "ascend" / "older"])
+    assert isinstance(older, Trace) and older.details is not None
+    text = (shared_data / "ascend/older/test_rank_0/ASCEND_PROFILER_OUTPUT/communication.json").read_text("utf-8")
+    written = json.loads(text)["step2"]
+    names = [name for part in written.values() for name in part if name.startswith("hcom_")]
+    assert int(((older.comm >= 0) & (older.rank == 0)).sum()) == len(names)
+    assert [round(dict(row.parts_ms)["Computing"], 3) for row in older.step_table] == [75.175, 75.422]
     with pytest.raises(RefusedError, match="no timeline"):
-        parsers.read([shared_data / "ascend" / "older"])
+        build(older)
