@@ -21,6 +21,7 @@ from replay.core.units import NS_PER_MS, NS_PER_US
 from replay.trace import MISSING, Group, StepTableRow
 
 _RANK_IN_NAME = re.compile(r"profiler_info_(\d+)\.json$")
+_JSON = (Role.COMMUNICATION, Role.MATRIX, Role.INFO, Role.METADATA)
 _STEP_KEYS = ("Device_id", "Step", "Type", "Index", "DP Index", "PP Index", "TP Index")
 _TOTALS = ("total op info", "total hccl operators")
 _PEER_PAIR = re.compile(r"^(\d+)-(\d+)$")
@@ -186,6 +187,17 @@ def table(file: SourceFile) -> list[dict[str, str]]:
     text = file.read().decode("utf-8-sig", "replace").replace("\0", "")
     reader = csv.DictReader(io.StringIO(text, newline=""), restval="")
     return [{(key or "").strip(): value for key, value in row.items() if isinstance(value, str)} for row in reader]
+
+
+def damaged(files: RankFiles) -> tuple[str, ...]:
+    """A sentence for each JSON file that cannot be decoded; what it would have told stays unknown."""
+    found = []
+    for file in (file for role in _JSON for file in files.of(role)):
+        try:
+            msgspec.json.decode(file.read().decode("utf-8-sig", "replace"))
+        except msgspec.DecodeError as error:
+            found.append(f"{file.name} is damaged ({error}) and was left out")
+    return tuple(found)
 
 
 def _object(file: SourceFile) -> dict[str, object]:

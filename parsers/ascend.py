@@ -22,6 +22,7 @@ from parsers._ascend_tabled import tabled_rows
 from parsers._ascend_tables import (
     KernelRow,
     Settings,
+    damaged,
     group_sizes,
     read_communication,
     read_kernels,
@@ -114,7 +115,8 @@ def _world_size(ranks: Sequence[_Rank], groups: Sequence[Group]) -> int:
 def _read_rank(folder: RankFiles, options: ReadOptions, piece_bytes: int) -> _Rank:
     settings = read_settings(folder)
     kernels, lost = read_kernels(folder)
-    tables = Health(events=lost, dropped={"kernel table rows without times": lost} if lost else {})
+    without_times = {"kernel table rows without times": lost} if lost else {}
+    tables = Health(events=lost, dropped=without_times, warnings=damaged(folder))
     statistics = read_communication(folder)
     if folder.timelines:
         timeline = read_timeline([ChromeStream(file.blocks(piece_bytes), file.name) for file in folder.timelines])
