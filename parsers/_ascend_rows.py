@@ -29,6 +29,7 @@ from replay.trace import MISSING, EventKind, Lane
 _NO_ARGS = AscendArgs()
 _FUSED_SUFFIX = re.compile(r"_?Ai?cpu(?:Kernel)?$", re.IGNORECASE)
 _CARRIES = re.compile(r"SDMA|RDMA|NOTIFY|WRITE.VALUE", re.IGNORECASE)  # task types that move or signal
+_WAITING = frozenset({"aten::_local_scalar_dense"})  # operators that stand for the sync inside, where no call does
 _DEVICE_BITS = 31  # of a process id
 
 
@@ -109,7 +110,8 @@ class _Builder:
 
     def _host_kind(self, event: AscendEvent, role: str) -> tuple[EventKind | None, str]:
         name = str(event.name)
-        if role == "cann" or id(event) in self._launching.launching:
+        waits = name in _WAITING and not self._timeline.rows["cann"]
+        if role == "cann" or waits or id(event) in self._launching.launching:
             return EventKind.RUNTIME, name
         if event.cat == "enqueue":
             return EventKind.RUNTIME, "Enqueue"  # newer versions append what the Dequeue names as well

@@ -51,6 +51,16 @@ def test_streams_wait_for_each_other_by_their_tasks(tmp_path: Path, level: objec
     assert sources(graph, op(graph, "add", OpKind.COMPUTE), Rule.EVENT) == [op(graph, "sum", OpKind.TRANSFER)]
 
 
+def test_reading_a_value_waits_where_no_call_is_recorded(tmp_path: Path) -> None:
+    """Level 0: the operator over [200, 905] waited for the add, which ends at 802 us; its time is not the host's."""
+    read = make.row(make.HOST, 100, "aten::_local_scalar_dense", (200, 905), cat="cpu_op", args={})
+    graph = build(trace_of(tmp_path, [*make.level0(), read]))
+    host = np.isin(graph.kind, (OpKind.HOST, OpKind.CALL)) & (graph.measured_start_ns >= 200_000)
+    (after,) = [i for i in np.flatnonzero(host).tolist() if sources(graph, i, Rule.HOST_SYNC)]
+    assert sources(graph, after, Rule.HOST_SYNC) == [op(graph, "add", OpKind.COMPUTE)]
+    assert int(graph.duration_ns[host].sum()) <= 95_000 + 103_000
+
+
 def test_time_on_the_wire_is_the_transfer(tmp_path: Path) -> None:
     """280 us of the collective's 396 are its transfer; the members not seen were late by the rest."""
     graph = build(trace_of(tmp_path, make.level1()))
