@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from statistics import median
 
 import numpy as np
 
@@ -19,6 +20,9 @@ from parsers._ascend_tables import CommStatistics, Settings
 from replay.trace import MISSING, Group
 
 _FURTHEST = 4096  # counts that ranks may be apart
+_SAMPLE = 64  # operators that judge a shift: thousands of them agree or none
+_NEIGHBOURS = 4
+_MOSTLY = 0.9  # of the operators that must agree, fewer ones where a rank was recorded for a shorter time
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,11 +105,27 @@ def shifts(ranks: Sequence[dict[int, Member]]) -> list[dict[str, int]]:
 
 
 def _shift(reference: Sequence[HcclOp], ops: Sequence[HcclOp]) -> int:
-    """Best shift of ``ops`` against ``reference``; candidates are those that bring two equal operators together."""
+    """Best shift of ``ops`` against ``reference``.
+
+    Members of one collective end together, so the counts of operators that end closest are tried first, and their
+    neighbours, because clocks differ; the whole range only where none of those fits.
+    """
     there = {op.counter: op for op in reference}
-    first = min(ops, key=lambda op: op.counter)
-    last = max(ops, key=lambda op: op.counter)
-    candidates = {counter - end.counter for counter in there for end in (first, last)} | {0}
+    sample = ops[:: max(1, len(ops) // _SAMPLE)]
+    ends = np.array([op.end_ns for op in reference])
+    order = np.argsort(ends, kind="stable")
+    near = {0}
+    for op in sample:
+        at = min(int(np.searchsorted(ends[order], op.end_ns)), len(order) - 1)
+        middle = reference[int(order[at])].counter - op.counter
+        near.update(range(middle - _NEIGHBOURS, middle + _NEIGHBOURS + 1))
+    best = _best(there, sample, near)
+    if _agreement(there, sample, best)[0] < _MOSTLY * len(sample):
+        best = _best(there, sample, {counter - sample[0].counter for counter in there} | near)
+    return best
+
+
+def _best(there: dict[int, HcclOp], ops: Sequence[HcclOp], candidates: Iterable[int]) -> int:
     scored = [(_agreement(there, ops, shift), shift) for shift in candidates if abs(shift) <= _FURTHEST]
     return max(scored, key=lambda item: (*item[0], -abs(item[1])))[1]
 
@@ -115,5 +135,5 @@ def _agreement(there: dict[int, HcclOp], ops: Sequence[HcclOp], shift: int) -> t
     equal = [
         (a, b) for a, b in pairs if (a.operator.lower(), a.count, a.dtype) == (b.operator.lower(), b.count, b.dtype)
     ]
-    apart = float(np.median([abs(a.end_ns - b.end_ns) for a, b in equal])) if equal else float("inf")
+    apart = median(abs(a.end_ns - b.end_ns) for a, b in equal) if equal else float("inf")
     return len(equal) - (len(pairs) - len(equal)), -apart
