@@ -6,7 +6,7 @@ options always give the same profile.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from calibration.disagreement import Run, disagreements
@@ -18,7 +18,7 @@ from calibration.prediction import Predicted
 from calibration.profile import Target, as_fitted, profile_of, start_values
 from hwprofiles.fitted import Fitted, Score
 from hwprofiles.schema import HardwareProfile
-from replay.collectives._network import best_of
+from replay.collectives._network import best_of, is_usual
 from replay.core.errors import FitError
 from replay.cost_model import CostModel
 from replay.samples import Samples
@@ -51,7 +51,10 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """A profile, the fits in it, what was refused, and what was noticed on the way."""
+    """A profile, the fits, what was refused, and what was noticed on the way.
+
+    Of rival models of the same samples the profile keeps the best and the usual one.
+    """
 
     profile: HardwareProfile
     fits: tuple[Explained, ...]
@@ -61,14 +64,17 @@ class Calibration:
     predicted: tuple[Predicted, ...] = ()  # of samples that were not fitted
 
     def best(self) -> tuple[Explained, ...]:
-        """One fit for each group of samples: the best of several models (:func:`best_of`)."""
-        rivals: dict[tuple[tuple[str, str], ...], list[Explained]] = {}
-        for one in self.fits:
-            rivals.setdefault(tuple(one.key.items()), []).append(one)
-        chosen = [best_of([one.fitted for one in fits]) for fits in rivals.values()]
-        return tuple(
-            one for fits, best in zip(rivals.values(), chosen, strict=True) for one in fits if one.fitted is best
-        )
+        """One fit for each group of samples."""
+        return best_fits(self.fits)
+
+
+def best_fits(fits: Sequence[Explained]) -> tuple[Explained, ...]:
+    """Of several models of the same samples the best (:func:`best_of`)."""
+    rivals: dict[tuple[tuple[str, str], ...], list[Explained]] = {}
+    for one in fits:
+        rivals.setdefault(tuple(one.key.items()), []).append(one)
+    best = [best_of([one.fitted for one in group]) for group in rivals.values()]
+    return tuple(one for one in fits if any(one.fitted is chosen for chosen in best))
 
 
 def calibrate(
@@ -92,8 +98,9 @@ def calibrate(
             f"no cost model takes samples of {', '.join(unexplained) or 'nothing'} with these sizes"
         ]
         raise FitError("nothing could be fitted: " + "; ".join(reasons[:3]))
-    profile = profile_of(target, [explained.fitted for explained in fits])
-    return Calibration(profile, tuple(fits), tuple(refusals), samples.notes, unexplained)
+    best = best_fits(fits)
+    kept = [one.fitted for one in fits if one in best or is_usual(one.fitted)]
+    return Calibration(profile_of(target, kept), tuple(fits), tuple(refusals), samples.notes, unexplained)
 
 
 def explain(model: CostModel, key: Mapping[str, str], rows: Samples, target: Target, options: FitOptions) -> Explained:

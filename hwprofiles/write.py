@@ -41,9 +41,7 @@ def _fitted(fit: Fitted) -> str:
         },
     }
     blocks += [_table(f"fitted.{name}", content) for name, content in tables.items() if content]
-    blocks += [_table(f"fitted.parameters.{_key(name)}", _parameter(p)) for name, p in fit.parameters.items()]
-    if not fit.parameters:
-        blocks.append("[fitted.parameters]")
+    blocks.append(_table("fitted.parameters", {name: _parameter(p) for name, p in fit.parameters.items()}))
     return "\n\n".join(blocks)
 
 

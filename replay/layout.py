@@ -86,6 +86,9 @@ class Layout:
         for name in sizes:
             if name not in known:
                 raise LayoutError(f"unknown layout key {name!r}; known: {', '.join(sorted(known))}")
+        for name, value in sizes.items():
+            if isinstance(value, int) and not isinstance(value, bool) and value < 1:
+                raise LayoutError(f"{name} must be at least 1, got {value}")
         new: dict[str, Any] = {**asdict(self), **sizes}
         model_parallel = new["tp"] * new["cp"] * new["pp"]
         if "dp" in sizes and "world_size" not in sizes:

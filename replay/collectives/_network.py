@@ -107,10 +107,15 @@ def best_of(fits: Sequence[Fitted]) -> Fitted | None:
     nearly the same, and what noise decides would then be extrapolated to many.
     """
     best = min(fits, key=lambda fit: fit.held_out_pct, default=None)
-    usual = next((fit for fit in fits if fit.model == _USUAL_WORDS.get(fit.key.get("op", ""))), None)
+    usual = next(filter(is_usual, fits), None)
     if best is None or usual is None:
         return best
     return usual if usual.held_out_pct <= best.held_out_pct + CLEARLY_BETTER_PCT else best
+
+
+def is_usual(fit: Fitted) -> bool:
+    """Whether a fit is of its collective's usual algorithm, from which groups over several nodes are put together."""
+    return fit.model == _USUAL_WORDS.get(fit.key.get("op", ""))
 
 
 def _composed(profile: HardwareProfile, kind: CollectiveKind, size: Float64, nodes: Nodes) -> Estimate | None:

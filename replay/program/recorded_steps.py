@@ -9,11 +9,12 @@ from typing import NamedTuple
 import numpy as np
 
 from replay.core.columns import Int64
-from replay.core.errors import TraceError
+from replay.core.errors import RefusedError, TraceError
 from replay.layout import Layout
 from replay.pipelines import ScheduleOrder, schedule
 from replay.recording import PassKind, PipelineRecording
 
+MOST_PASSES = 5_000_000  # of a step that is asked for
 _WARM_UP_FACTOR = 1.5  # a leading step this far above the median still compiles, allocates or connects
 
 
@@ -95,6 +96,10 @@ def rank_orders(layout: Layout) -> list[ScheduleOrder]:
     """Execution order of every pipeline rank, from (p, m, v, g) alone."""
     if layout.microbatches is None:
         raise TraceError("the number of micro-batches is not known; give --microbatches")
+    if (passes := 2 * layout.pp * layout.vpp * layout.microbatches) > MOST_PASSES:
+        raise RefusedError(
+            f"{layout.microbatches} micro-batches are {passes:.1e} passes, and at most {MOST_PASSES:.0e} are simulated"
+        )
     name = layout.schedule or ("interleaved" if layout.vpp > 1 else "1f1b")
     group = layout.group_size or layout.pp
     plan = schedule(name)

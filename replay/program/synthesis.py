@@ -16,6 +16,8 @@ from replay.program.parameters import Partition
 from replay.program.piece import Timing
 from replay.program.templates import Program
 
+MOST_OPS = 20_000_000  # laid out; beyond, memory runs out before the answer comes
+
 __all__ = ["LaidOut", "Timing", "partition", "synthesise"]
 
 
@@ -29,6 +31,7 @@ def synthesise(
     """
     _check(program.layout, target)
     _check_stages(program, target)
+    _check_size(program, target)
     layers = partition(program, target, chunk_layers)
     return lay_out(program, target, timing or Timing.measured(program.graph), layers)
 
@@ -73,6 +76,17 @@ def _check(source: Layout, target: Layout) -> None:
                 f"{name} {before} to {after}: what-ifs that change {name} are not modelled; "
                 "pp, vpp, ep, gbs and the schedule can be changed"
             )
+
+
+def _check_size(program: Program, target: Layout) -> None:
+    """Ops grow with the micro-batches."""
+    before, after = program.layout.microbatches or 1, target.microbatches or 1
+    ops = len(program.graph) * after // before
+    if ops > MOST_OPS:
+        raise RefusedError(
+            f"{after} micro-batches instead of {before} are about {ops:.1e} ops, and at most {MOST_OPS:.0e} are laid "
+            "out; ask for a smaller --gbs: the step grows in proportion once the pipeline is full"
+        )
 
 
 def _check_stages(program: Program, target: Layout) -> None:

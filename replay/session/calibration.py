@@ -129,7 +129,8 @@ def _target(samples: Samples, request: Request) -> Target:
     devices = tuple(name for name in samples.device.present() if name)
     base = hwprofiles.load(request.base) if request.base else _of_devices(devices)
     title = base.title if base is not None else ", ".join(devices) or request.name
-    return Target(request.name, title, devices or (base.devices if base else ()), base)
+    known = base.devices if base is not None else ()
+    return Target(request.name, title, tuple(dict.fromkeys((*known, *devices))), base)
 
 
 def _of_devices(devices: Sequence[str]) -> HardwareProfile | None:

@@ -87,7 +87,7 @@ Rows = list[tuple[str, dict[str, Any]]]  # (where, keys and values)
 def _from_toml(file: str, text: str) -> tuple[Rows, tuple[str, ...]]:
     try:
         document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:  # also for an integer of thousands of digits
         raise TraceError(f"{file}: {error}") from None
     tables = document.pop("case", [])
     if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
@@ -101,12 +101,18 @@ def _from_toml(file: str, text: str) -> tuple[Rows, tuple[str, ...]]:
 
 def _from_csv(file: str, text: str) -> tuple[Rows, tuple[str, ...]]:
     """Rows by line; empty cells say nothing. Columns of published tables are known by their names there."""
-    reader = csv.DictReader(text.splitlines(keepends=True), restkey="", strict=True)
+    reader = csv.DictReader(text.splitlines(keepends=True), restkey="", strict=True, delimiter=_delimiter(text))
     columns = [column.strip() for column in reader.fieldnames or ()]
+    if twice := [column for column, times in Counter(columns).items() if times > 1 and column]:
+        raise TraceError(f"{file}: the column {twice[0]!r} is there twice; keep one")
     keys = {column: _column(file, column, columns) for column in columns}
     rows: Rows = []
     try:
         for row in reader:
+            if extra := [cell for cell in row.get("", None) or () if cell.strip()]:
+                raise TraceError(
+                    f"{file}, line {reader.line_num}: more cells than columns ({listed(extra)}); quote what holds one"
+                )
             cells = {str(column).strip(): (cell or "").strip() for column, cell in row.items() if column}
             values = {keys[column]: (column, cell) for column, cell in cells.items() if cell and keys[column]}
             known = {key: _converted(column, cell) for key, (column, cell) in values.items()}
@@ -115,6 +121,12 @@ def _from_csv(file: str, text: str) -> tuple[Rows, tuple[str, ...]]:
         raise TraceError(f"{file}, line {reader.line_num}: {error}") from None
     unused = [column for column in columns if not keys[column]]
     return rows, (f"{file}: columns that are not used: {listed(unused)}",) if unused else ()
+
+
+def _delimiter(text: str) -> str:
+    """The one of comma, semicolon and tab that the header has most of."""
+    header = next(iter(text.splitlines()), "")
+    return max(",;\t", key=header.count)
 
 
 def _column(file: str, column: str, columns: Sequence[str]) -> str:
@@ -155,11 +167,9 @@ def _described(where: str, values: Mapping[str, Any], folder: Path) -> Case:
     words = {key: str(values.get(key, "")) for key in WORDS}
     times = {key: number(key, values[key]) for key in TIMES if key in values}
     live = tuple(str(values[key]) for key in LIVE if key in values)
-    sources = values.get("source", ())
-    named = [sources] if isinstance(sources, str) else [str(source) for source in sources]
     case = Case(
         name=words["name"] or where,
-        sources=tuple(folder / source for source in named),
+        sources=_sources(where, values.get("source", ()), folder),
         measured_step_ms=times.get("measured_step_ms"),
         unprofiled_step_ms=times.get("unprofiled_step_ms"),
         spread_pct=_share(values["spread_pct"]) if "spread_pct" in values else None,
@@ -169,6 +179,14 @@ def _described(where: str, values: Mapping[str, Any], folder: Path) -> Case:
         live=(live[0], live[1]) if len(live) == len(LIVE) else None,
     )
     return replace(case, problem=_problem(where, case))
+
+
+def _sources(where: str, value: Any, folder: Path) -> tuple[Path, ...]:
+    """Paths from the folder of the cases; an empty one is none."""
+    named = [value] if isinstance(value, str) else value
+    if not isinstance(named, list | tuple) or not all(isinstance(source, str) for source in named):
+        raise TraceError(f"{where}: source must be a path or a list of paths, got {value!r}")
+    return tuple(folder / source for source in named if source)
 
 
 def _problem(where: str, case: Case) -> str:

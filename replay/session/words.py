@@ -28,6 +28,7 @@ _FACTS = {key: hint for key, hint in get_type_hints(Facts).items() if key not in
 _FACTS |= {ANCHOR: float | None}
 _HINTS = {**_FACTS, **_SIZES, **_EDITS}
 
+MOST_DIGITS = 18  # of a whole number: what 64 bits hold
 _NAMES_OR_FILES = ("experts", "source_hardware", "hardware")  # a file is meant where there is one of that name
 
 KEYS = (*_SIZES, *_EDITS, SOURCE, *(key for key in _FACTS if key not in _SIZES))
@@ -47,10 +48,12 @@ def asked(values: Mapping[str, Any], folder: Path) -> tuple[Question, Facts]:
     return Question(layout=sizes, **edits), Facts(layout=known.get(SOURCE, {}), **facts)
 
 
-def from_words(text: str | Iterable[str]) -> dict[str, Any]:
+def from_words(text: object) -> dict[str, Any]:
     """``--ep 8 --scale 'gemm*=2'`` as keys and values. Raises :class:`LayoutError` for what is no option."""
+    if not isinstance(text, str | list | tuple):
+        raise LayoutError(f"edit: {text!r} is no text; write options as on the command line: '--ep 8'")
     try:
-        words = shlex.split(text) if isinstance(text, str) else list(text)
+        words = shlex.split(text) if isinstance(text, str) else [str(word) for word in text]
     except ValueError as error:
         raise LayoutError(f"edit: {text!r} cannot be split into words ({error})") from None
     found: dict[str, Any] = {}
@@ -123,8 +126,8 @@ def _single(key: str, value: Any, folder: Path) -> Any:
     if Path in kinds:
         return folder / str(value)
     if any(get_origin(kind) is tuple for kind in kinds):
-        return tuple(_whole(key, item) for item in (value.split(",") if isinstance(value, str) else value))
-    return str(value)
+        return tuple(_whole(key, item) for item in (value.split(",") if isinstance(value, str) else _listed(value)))
+    return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
 def _kinds(hint: Any) -> set[Any]:
@@ -146,7 +149,7 @@ def number(key: str, value: Any) -> float:
 def _whole(key: str, value: Any) -> int:
     text = str(value).strip()
     whole = text.removesuffix(".0")  # spreadsheets write 8 as 8.0
-    if not whole.isdecimal() or isinstance(value, bool):
+    if not whole.isdecimal() or len(whole) > MOST_DIGITS or isinstance(value, bool):
         raise LayoutError(f"{key} must be a whole number, got {value!r}")
     return int(whole)
 
@@ -170,7 +173,7 @@ def _pair(key: str, item: Any) -> tuple[str, float]:
     name, factor = item if isinstance(item, tuple) else str(item).rpartition("=")[::2]
     try:
         found = float(factor)
-    except ValueError:
+    except (TypeError, ValueError):
         found = -1.0
     if not name or not 0.0 <= found < float("inf"):
         raise LayoutError(f"{key}: {item!r} is not NAME=FACTOR with a factor of 0 or more")

@@ -122,6 +122,9 @@ class TestCommand:
         value, stderr = (ring["parameters"]["bytes_per_s"][name] for name in ("value", "stderr"))
         assert value == pytest.approx(100e9, rel=0.03)
         assert 0 < stderr < 0.03 * value
+        kept = {fit.model for fit in hwprofiles.load(str(tmp_path / "one" / "mine.toml")).fitted}
+        best = next(fit["model"] for fit in document["fits"] if fit["best"])
+        assert kept == {"ring_all_reduce", best}  # the usual algorithm and the best, of five
         shown = CliRunner().invoke(main, ["profiles", str(tmp_path / "one" / "mine.toml")])
         assert "ring_all_reduce all_reduce intra_node: 24 samples of run.log" in shown.stdout
 

@@ -285,3 +285,10 @@ def test_twice_the_replicas_halve_the_microbatches() -> None:
     lifted = program(2, Costs(5, 10, gradients=40), pp=1, dp=2, world_size=2, group_size=1, gbs=4, microbatches=2)
     assert step_of(lifted, lifted.layout) == 100
     assert step_of(lifted, lifted.layout.change(dp=4)) == 30 + 60
+
+
+def test_a_batch_that_cannot_be_laid_out_is_refused() -> None:
+    """Before memory runs out."""
+    lifted = program()
+    with pytest.raises(RefusedError, match="100000000 micro-batches"):
+        synthesise(lifted, replace(lifted.layout, microbatches=100_000_000, gbs=None))

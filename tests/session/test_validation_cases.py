@@ -86,6 +86,9 @@ CASE = '[[case]]\nname = "a"\nsource = "run"\n'
         (CASE + 'measured_step_ms = "x"', "case 1 (a): measured_step_ms must be a number above 0"),
         (CASE + "measured_step_ms = -1", "measured_step_ms must be a number above 0"),
         (CASE + 'edit = "ep 8"', "case 1 (a): edit: 'ep' is no option"),
+        ('[[case]]\nname = "a"\nsource = 7', "source must be a path or a list of paths, got 7"),
+        (CASE + "edit = 3", "edit: 3 is no text"),
+        (CASE + f"gbs = {'9' * 5000}", "c.toml: "),
         ("[[cases]]\nname = 1", "unknown table 'cases'; did you mean [[case]]?"),
         ("case = 1", "write every case as a table [[case]]"),
         ("schema = 1", "holds no case"),
@@ -105,3 +108,21 @@ def test_a_misspelt_column_and_a_file_that_is_none(tmp_path: Path) -> None:
         cases(tmp_path, "name,source,mesured_step_ms\na,run,1\n", "c.csv")
     with pytest.raises(TraceError, match=r"none\.toml: cannot be read"):
         read_cases(tmp_path / "none.toml")
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+def test_tables_of_spreadsheets_in_any_language(delimiter: str, tmp_path: Path) -> None:
+    """Where the comma is the decimal sign, cells are separated by semicolons."""
+    lines = ("name,source,ep,measured_step_ms", "a,run,8,12.5")
+    (case,) = cases(tmp_path, "\n".join(lines).replace(",", delimiter), "c.csv")
+    assert (case.question.layout, case.measured_step_ms) == ({"ep": 8}, 12.5)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [("name,ep,ep\na,8,4\n", "'ep' is there twice"), ("name,ep\na,8,4\n", "line 2: more cells than columns")],
+)
+def test_cells_without_a_column_of_their_own(text: str, says: str, tmp_path: Path) -> None:
+    """Neither is guessed."""
+    with pytest.raises(TraceError, match=says):
+        cases(tmp_path, text, "c.csv")

@@ -86,3 +86,15 @@ def test_the_nearest_key_is_named() -> None:
         asked({"schedul": "1f1b"}, HERE)
     with pytest.raises(UnknownName, match="did you mean 'step_marker'"):
         from_words("--step-markr x")
+
+
+@pytest.mark.parametrize("edit", [3, {"gbs": 8}, True])
+def test_an_edit_that_is_no_text_is_an_error(edit: object) -> None:
+    """TOML can say anything in any place."""
+    with pytest.raises(LayoutError, match="is no text"):
+        from_words(edit)
+
+
+def test_a_list_is_taken_as_what_the_command_line_separates_by_commas() -> None:
+    """Layers of every chunk."""
+    assert asked({"chunk_layers": [4, 4]}, HERE)[0].chunk_layers == "4,4"

@@ -112,8 +112,11 @@ def _case(source: Manifest, target: Manifest, question: Mapping[str, Any]) -> di
 
 
 def _links(source: Manifest) -> dict[str, str]:
-    """A rank alone moves nothing between ranks: what its links would do is known from microbenchmarks only."""
-    return {"source_hardware": LINKS[source["device"]]} if source["layout"]["world_size"] == 1 else {}
+    """A rank alone in its data-parallel group sums no gradients and exchanges no tokens.
+
+    What its links do with messages of those sizes is known from microbenchmarks only.
+    """
+    return {"source_hardware": LINKS[source["device"]]} if source["layout"]["dp"] == 1 else {}
 
 
 def _described(run: Manifest) -> dict[str, Any]:
