@@ -34,12 +34,17 @@ class Member:
     statistics: CommStatistics | None
 
 
-def members(ops: dict[int, HcclOp], statistics: Sequence[CommStatistics], settings: Settings) -> dict[int, Member]:
-    """Each operator (by row) with the full id of its group."""
+def known_ids(settings: Iterable[Settings], statistics: Iterable[Sequence[CommStatistics]]) -> frozenset[str]:
+    """Whole ids of groups that any rank's files name."""
+    listed = {group.name for own in settings for group in own.groups}
+    return frozenset(listed | {entry.group for own in statistics for entry in own if entry.group})
+
+
+def members(ops: dict[int, HcclOp], statistics: Sequence[CommStatistics], listed: frozenset[str]) -> dict[int, Member]:
+    """Each operator (by row) with the full id of its group, one of those ``listed`` where it can be told."""
     by_name: dict[str, list[CommStatistics]] = defaultdict(list)
     for entry in statistics:
         by_name[entry.name].append(entry)
-    listed = {group.name for group in settings.groups} | {entry.group for entry in statistics if entry.group}
     threads: dict[str, set[str]] = defaultdict(set)
     for op in ops.values():
         threads[op.suffix].add(op.group)

@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING
 from parsers._ascend_details import with_details
 from parsers._ascend_events import Timeline, read_timeline
 from parsers._ascend_folder import RankFiles, Role, group, role_of
-from parsers._ascend_groups import Member, groups_of, members, shifts
+from parsers._ascend_groups import Member, groups_of, known_ids, members, shifts
 from parsers._ascend_hccl import HcclOp
 from parsers._ascend_rows import AscendContent, read_rows
 from parsers._ascend_tabled import tabled_rows
 from parsers._ascend_tables import (
+    CommStatistics,
     KernelRow,
     Settings,
     damaged,
@@ -53,7 +54,8 @@ class _Rank:
     number: int
     settings: Settings
     content: AscendContent
-    members: dict[int, Member]
+    statistics: list[CommStatistics]
+    members: dict[int, Member]  # filled when the ids of all ranks are known
     kernels: list[KernelRow]
     steps: tuple[StepTableRow, ...]
     health: Health
@@ -75,25 +77,9 @@ def read(files: Sequence[SourceFile], options: ReadOptions, *, piece_bytes: int 
         raise RefusedError(_why_not(folders))
     ranks = [_read_rank(folder, options, piece_bytes) for folder in chosen]
     ranks = _numbered([rank for rank in ranks if len(rank.content.rows)] or [_unusable(ranks)])
-    sizes: dict[str, int] = {}
-    for folder in folders:
-        for name, size in group_sizes(folder).items():
-            sizes[name] = max(sizes.get(name, 0), size)
-    users = {rank.number if rank.number >= 0 else at: rank.members for at, rank in enumerate(ranks)}
-    groups = groups_of(users, [rank.settings for rank in ranks], sizes)
-    named = {group.name: group for group in groups}
-    world = _world_size(ranks, groups)
-    contents = []
-    for at, (rank, shift) in enumerate(zip(ranks, shifts([rank.members for rank in ranks]), strict=True)):
-        header = Header(
-            rank.number,
-            world,
-            groups=groups if at == 0 else (),
-            device="Ascend",
-            metadata=_metadata(rank),
-        )
-        contents.append(FileContent(rank.file, _with_groups(rank, shift, named), header, rank.health))
-    trace = combine(contents, FORMAT)
+    ids = known_ids((rank.settings for rank in ranks), (rank.statistics for rank in ranks))
+    ranks = [replace(rank, members=members(rank.content.ops, rank.statistics, ids)) for rank in ranks]
+    trace = combine(_contents(ranks, folders), FORMAT)
     numbers = _numbers(trace, ranks)
     trace = with_details(trace, {number: rank.kernels for number, rank in zip(numbers, ranks, strict=True)})
     return replace(
@@ -104,6 +90,23 @@ def read(files: Sequence[SourceFile], options: ReadOptions, *, piece_bytes: int 
         ),
         not_replayable="" if chosen[0].timelines else _why_not(folders),
     )
+
+
+def _contents(ranks: Sequence[_Rank], folders: Sequence[RankFiles]) -> list[FileContent]:
+    """Rows of every rank, with groups, counts and sizes that agree between ranks."""
+    sizes: dict[str, int] = {}
+    for folder in folders:
+        for name, size in group_sizes(folder).items():
+            sizes[name] = max(sizes.get(name, 0), size)
+    users = {rank.number if rank.number >= 0 else at: rank.members for at, rank in enumerate(ranks)}
+    groups = groups_of(users, [rank.settings for rank in ranks], sizes)
+    named = {group.name: group for group in groups}
+    world = _world_size(ranks, groups)
+    contents = []
+    for rank, shift in zip(ranks, shifts([rank.members for rank in ranks]), strict=True):
+        header = Header(rank.number, world, groups=groups, device="Ascend", metadata=_metadata(rank))
+        contents.append(FileContent(rank.file, _with_groups(rank, shift, named), header, rank.health))
+    return contents
 
 
 def _world_size(ranks: Sequence[_Rank], groups: Sequence[Group]) -> int:
@@ -126,8 +129,7 @@ def _read_rank(folder: RankFiles, options: ReadOptions, piece_bytes: int) -> _Ra
         content = tabled_rows(kernels, statistics)
         name, health = folder.of(Role.KERNELS)[0].name, tables.merged(Health(events=len(kernels)))
     number = settings.rank if settings.rank != MISSING else rank_in_name(folder.folder.name)
-    known = members(content.ops, statistics, settings)
-    return _Rank(name, number, settings, content, known, kernels, read_steps(folder, number), health)
+    return _Rank(name, number, settings, content, statistics, {}, kernels, read_steps(folder, number), health)
 
 
 def _health(timeline: Timeline, content: AscendContent) -> Health:

@@ -171,8 +171,9 @@ def split(trace: Trace, matched: Matched, ordinal: Int64) -> Split:
             size[i] = group_size(trace, event)
             rest = int(matched.end_ns[i]) - latest if len(rows) > 1 else int(duration[i])
             if recorded[i] >= 0:
+                rendezvous[i] = rest > 0
                 transfer[i] = low[i] = high[i] = min(int(recorded[i]), int(duration[i]))
-                lateness[i] = max(rest - int(transfer[i]), 0)
+                lateness[i] = max((rest if rest > 0 else int(duration[i])) - int(transfer[i]), 0)
                 continue
             if len(rows) > 1 and len(rows) >= size[i]:
                 rendezvous[i] = matched.end_ns[i] > latest

@@ -121,3 +121,20 @@ def test_a_staged_copy_keeps_its_delay(tmp_path: Path) -> None:
     edges = graph.edges
     rows = range(edges.offsets[copied], edges.offsets[copied + 1])
     assert [int(edges.lag_ns[row]) for row in rows if edges.rule[row] == Rule.LAUNCH] == [500_000]
+
+
+def test_members_not_seen_are_late_after_the_last_that_was(tmp_path: Path) -> None:
+    """Ranks 0 and 1 of 4 arrive at 302 and 352 us, both end at 698: 280 us of transfer begin 66 us after the second."""
+    for rank, begin in ((0, 302), (1, 352)):
+        events = [e for e in make.level1() if not str(e.get("name")).startswith("hcom_")]
+        args = {"connection_id": 5, "data_type": "FP32", "count": 1000}
+        events.append(make.row(make.HCCL, 0, "hcom_allReduce__123_0_1", (begin, 698), args=args))
+        planes = [e for e in events if e["pid"] == make.HCCL and e.get("tid") == 2 and e["ph"] == "X"]
+        kept = [e for e in planes if e["name"] != "Notify_Wait"]
+        make.write(tmp_path, rank, [e for e in events if e not in planes] + kept)
+    trace = parsers.read([tmp_path])
+    assert isinstance(trace, Trace)
+    graph = build(trace)
+    edges, target = graph.edges, graph.edges.target
+    into = (graph.kind[target] == OpKind.TRANSFER) & (edges.rule == Rule.COLLECTIVE)
+    assert edges.lag_ns[into].tolist() == [66_000] * 4
