@@ -187,6 +187,18 @@ def test_files_are_told_by_content_and_ranks_by_their_settings(tmp_path: Path) -
     assert trace.format == "ascend"
 
 
+def test_mindspore_folders_hold_the_same_files(tmp_path: Path) -> None:
+    """``*_ascend_ms`` with a framework process of another name."""
+    top = make.write(tmp_path, 3, make.level1())
+    view = top / "ASCEND_PROFILER_OUTPUT" / "trace_view.json"
+    view.write_text(view.read_text(encoding="utf-8").replace('"Python"', '"MindSpore"'), encoding="utf-8")
+    top.rename(tmp_path / "node_3_20240605_ascend_ms")
+    trace = read(tmp_path)
+    assert trace.ranks == (3,)
+    assert trace.kind[event(trace, "aten::mm")] == EventKind.CPU_OP
+    assert int(trace.is_device.sum()) == 3
+
+
 def test_msprof_slices_are_one_timeline(tmp_path: Path) -> None:
     """Large timelines are cut in pieces; framework rows are absent."""
     output = tmp_path / "PROF_000001_20240605_ABC" / "mindstudio_profiler_output"
