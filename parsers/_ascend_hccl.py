@@ -59,19 +59,27 @@ def hccl_ops(timeline: Timeline, rows: Timed) -> tuple[list[HcclOp], int]:
     threads = {str(event.tid): timeline.thread_of(event) for event in rows.events}
     group_of_thread = _group_threads(threads)
     big: list[int] = []
+    others = 0
     planes: dict[str, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))  # group thread → plane → rows
     for row, event in enumerate(rows.events):
         thread = str(event.tid)
         if thread in group_of_thread:
             planes[group_of_thread[thread]][integer(event.tid)].append(row)
-        else:
+        elif _is_operator(str(event.name), threads[thread]):
             big.append(row)
+        else:
+            others += 1
     big.sort(key=lambda row: int(rows.start_ns[row]))
-    sub_tasks = sum(len(tasks) for own in planes.values() for tasks in own.values())
+    sub_tasks = others + sum(len(tasks) for own in planes.values() for tasks in own.values())
     for own in planes.values():
         for tasks in own.values():
             tasks.sort(key=lambda row: int(rows.start_ns[row]))
     return [_op(rows, row, threads, planes[str(rows.events[row].tid)]) for row in big], sub_tasks
+
+
+def _is_operator(name: str, thread: str) -> bool:
+    """Whether a row outside of the planes is an operator: by its own name, or on a thread that holds nothing else."""
+    return name.lower().startswith("hcom_") or bool(_GROUP_THREAD.match(thread)) or "communication" in thread.lower()
 
 
 def op_of_name(name: str, start_ns: int, dur_ns: int) -> HcclOp:
