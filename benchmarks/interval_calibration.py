@@ -19,27 +19,41 @@ from replay.session.interval_calibration import Calibration
 from replay.session.interval_fit import Evidence, fit
 
 LEARNED, REPORTED = "calibrate", "report"
+_HEADER = """\
+# Widths of 80 % intervals, learned from measured pairs, by device. Written by benchmarks/interval_calibration.py.
+schema = 1
+"""
 
 
 def main() -> None:
-    """Fit, report, and write."""
+    """Fit every device, report, and write."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("validations", nargs="+", type=Path, help="files written by replay validate -o V.json")
     parser.add_argument("--write", action="store_true", help="write the file that the package reads")
     options = parser.parse_args()
     documents = [orjson.loads(path.read_bytes()) for path in options.validations]
     rows = [_row(case) for document in documents for case in document["cases"] if not case["refused"]]
-    found = fit(row for row in rows if row.split == LEARNED)
-    text = _toml(found, rows, ", ".join(document["file"] for document in documents))
+    named = ", ".join(document["file"] for document in documents)
+    tables = [_HEADER]
+    for device in dict.fromkeys(row.device for row in rows):
+        of_device = [row for row in rows if row.device == device]
+        found = fit(row for row in of_device if row.split == LEARNED)
+        tables.append(_toml(device, found, of_device, named))
+        _report(device, found, of_device)
+    text = "\n".join(tables)
     print(text)
+    if options.write:
+        Path(interval_calibration.__file__).with_name(interval_calibration.FILE).write_text(text, encoding="utf-8")
+
+
+def _report(device: str, found: Calibration, rows: list[CaseRow]) -> None:
+    """Coverage and width with the stated widths and with those found, by split and by what changes."""
     for name, by in (("stated widths", Calibration()), ("calibrated", found)):
-        print(f"{name}:")
+        print(f"{device}, {name}:")
         for split in (LEARNED, REPORTED):
             print(f"  {split}: {_holds([row for row in rows if row.split == split], by)}")
         for size in dict.fromkeys("+".join(row.changed) for row in rows):
             print(f"    {size or 'nothing'}: {_holds([row for row in rows if '+'.join(row.changed) == size], by)}")
-    if options.write:
-        Path(interval_calibration.__file__).with_name(interval_calibration.FILE).write_text(text, encoding="utf-8")
 
 
 def _row(case: dict[str, Any]) -> CaseRow:
@@ -64,26 +78,23 @@ def _holds(rows: list[CaseRow], by: Calibration) -> str:
     return f"{len(evidence)} cases, {100 * evidence.coverage(by):.0f} % inside, mean half-width {mean_width:.2f} %"
 
 
-def _toml(found: Calibration, rows: list[CaseRow], files: str) -> str:
-    """The file, with where it is from."""
-    devices = ", ".join(dict.fromkeys(row.device for row in rows))
+def _toml(device: str, found: Calibration, rows: list[CaseRow], files: str) -> str:
+    """The table of one device, with where it is from."""
     reported = _holds([row for row in rows if row.split == REPORTED], found)
     lines = [
-        "# Widths of 80 % intervals, learned from measured pairs. Written by benchmarks/interval_calibration.py.",
-        "schema = 1",
+        f"[device.{device}]",
         f"cases = {found.cases}",
         f'date = "{dt.datetime.now(tz=dt.UTC).date().isoformat()}"',
-        f'source = "{files}, split {LEARNED}; devices: {devices}"',
+        f'source = "{files}, split {LEARNED}"',
         f'held_out = "{reported}"',
-        "",
-        "[factor]",
         f"measured = {found.measured:.3f}",
         f"retiming = {found.retiming:.3f}",
         "",
-        "[floor_pct]",
-        *(f"{size} = {100 * value:.2f}" for size, value in found.floor.items()),
+        f"[device.{device}.floor_pct]",
+        *(f"{key} = {100 * value:.2f}" for key, value in found.floor.items()),
+        "",
     ]
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":

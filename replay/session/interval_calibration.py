@@ -4,7 +4,8 @@
              + sum over the changed sizes of floor²
 
 The numbers are in ``interval_calibration.toml``, written by ``benchmarks/interval_calibration.py`` from measured pairs
-(:mod:`replay.session.interval_fit`). Without cases the factors are 1 and the floors 0: widths as they are stated.
+(:mod:`replay.session.interval_fit`), apart for every device: how well the models hold on one says nothing of another.
+For a device without cases the factors are 1 and the floors 0: widths as they are stated.
 """
 
 from __future__ import annotations
@@ -18,8 +19,10 @@ from importlib.resources import files
 from replay.layout import Layout
 from replay.session.interval import Part
 from replay.session.question import Question
+from replay.trace import MISSING, Trace
 
 FILE = "interval_calibration.toml"
+CPU = "cpu"
 BRACKETS = ("retiming",)  # parts whose width is a rule of grades; the others vary in the input itself
 SIZES = ("tp", "pp", "vpp", "cp", "ep", "etp", "mbs", "gbs", "seq", "dispatcher", "world_size")
 EDITS = tuple(question.name for question in fields(Question) if question.name != "layout")
@@ -48,12 +51,19 @@ class Calibration:
 
 
 @cache
-def load() -> Calibration:
-    """The calibration that is installed with the package."""
+def load(device: str) -> Calibration:
+    """The calibration of a device that is installed with the package; neutral where there is none."""
     text = files(__package__).joinpath(FILE).read_text(encoding="utf-8")
-    stored = tomllib.loads(text)
+    stored = tomllib.loads(text)["device"].get(device)
+    if stored is None:
+        return Calibration()
     floors = {key: pct / 100 for key, pct in stored["floor_pct"].items()}
-    return Calibration(stored["factor"]["measured"], stored["factor"]["retiming"], floors, stored["cases"])
+    return Calibration(stored["measured"], stored["retiming"], floors, stored["cases"])
+
+
+def device_of(trace: Trace) -> str:
+    """The device that a trace was recorded on, as calibrations name it: ``cpu`` where its operators are the compute."""
+    return trace.device or (CPU if all(lane.device == MISSING for lane in trace.lanes) else "")
 
 
 def changed_sizes(source: Layout, target: Layout, question: Question) -> tuple[str, ...]:

@@ -2,9 +2,9 @@
 
 The sum of interval scores (Gneiting and Raftery 2007, eq. 43) is minimised: ``width + (2 / alpha) x what lies outside``
 with ``alpha = 0.2``. It is proper: the least is reached by intervals that hold 80 % and are as narrow as that allows.
-Then all widths are multiplied by one number, the ``ceil(0.8 (n + 1))``-th smallest of |error| / width (split conformal
-prediction; Vovk, Lei), so that at least 80 % of exchangeable cases lie inside. With few cases every number is drawn
-towards the rule without cases: factor 1, floor 0, weight ``n / (n + 8)``.
+With few cases every number is drawn towards the rule without cases: factor 1, floor 0, weight ``n / (n + 8)``. Then all
+widths are multiplied by one number of at least 1, the ``ceil(0.8 (n + 1))``-th smallest of |error| / width (split
+conformal prediction; Vovk, Lei), so that at least 80 % of exchangeable cases lie inside.
 """
 
 from __future__ import annotations
@@ -79,8 +79,8 @@ def fit(rows: Iterable[CaseRow]) -> Calibration:
     evidence = Evidence.of(rows)
     if len(evidence) < FEWEST:
         raise FitError(f"{len(evidence)} predicted cases say nothing of an 80 % interval; give at least {FEWEST}")
-    best = _conformal(evidence, _least_score(evidence))
-    return replace(_drawn_to_the_rule(evidence, best), cases=len(evidence))
+    drawn = _drawn_to_the_rule(evidence, _least_score(evidence))
+    return replace(_conformal(evidence, drawn), cases=len(evidence))
 
 
 def _least_score(evidence: Evidence) -> Calibration:
@@ -111,18 +111,26 @@ def _moves(sizes: Sequence[str], at: Calibration, *, shared: bool) -> list[list[
 
 
 def _conformal(evidence: Evidence, found: Calibration) -> Calibration:
-    """All widths by one factor, so that 80 % of as many cases and one more are inside."""
+    """All widths by one factor, so that 80 % of as many cases and one more are inside.
+
+    Widened only: what drew the numbers towards the rule is not undone where the cases happen to agree.
+    """
     ratios = np.sort(np.abs(evidence.error) / np.maximum(evidence.width(found), 1e-9))
     at = min(ceil(LEVEL * (len(ratios) + 1)), len(ratios)) - 1
-    factor = float(ratios[at])
+    factor = max(1.0, float(ratios[at]))
     floors = {size: value * factor for size, value in found.floor.items()}
     return Calibration(found.measured * factor, found.retiming * factor, floors)
 
 
 def _drawn_to_the_rule(evidence: Evidence, found: Calibration) -> Calibration:
     """Factors towards 1 (as logarithms), each floor towards 0, by the number of cases that taught it."""
-    weight = len(evidence) / (len(evidence) + PRIOR_CASES)
+    weight = _weight(len(evidence))
     count = {size: sum(size in sizes for sizes in evidence.changed) for size in found.floor}
-    floors = {size: value * count[size] / (count[size] + PRIOR_CASES) for size, value in found.floor.items()}
+    floors = {size: value * _weight(count[size]) for size, value in found.floor.items()}
     measured, retiming = (max(factor, float(FACTORS[0])) ** weight for factor in (found.measured, found.retiming))
     return Calibration(measured, retiming, floors)
+
+
+def _weight(cases: int) -> float:
+    """n / (n + 8)."""
+    return cases / (cases + PRIOR_CASES)

@@ -17,7 +17,7 @@ from replay.runlog import RunLog
 from replay.session import log_run, recording_run, trace_run
 from replay.session.baseline import Baseline, replay_trace
 from replay.session.interval import Part, interval
-from replay.session.interval_calibration import changed_sizes, load
+from replay.session.interval_calibration import changed_sizes, device_of, load
 from replay.session.question import Facts, Question
 from replay.session.report import baseline_parts, outcome
 from replay.session.source import Source, find_source
@@ -86,7 +86,7 @@ class _Trace:
         if asked.is_empty:
             step_ms = ns_to_ms(self.baseline.replayed.step_ns)
             parts = baseline_parts(self.baseline, self.source)
-            return Predicted(step_ms, interval(step_ms, load().apply(parts, ())), parts)
+            return Predicted(step_ms, interval(step_ms, load(device_of(self.baseline.trace)).apply(parts, ())), parts)
         prediction = trace_run.predict(self.baseline, self.source, asked, facts)
         found = outcome(self.baseline, self.source, prediction, asked, anchor_ms)
         changed = changed_sizes(self.source.layout, prediction.target or self.source.layout, asked)

@@ -15,7 +15,7 @@ from replay.report.statistics import collectives
 from replay.session.baseline import Baseline
 from replay.session.facts import health_facts, trace_facts
 from replay.session.interval import FEW_STEPS, Part, bias, interval, spread_pct, start_error, step_spread
-from replay.session.interval_calibration import changed_sizes, load
+from replay.session.interval_calibration import changed_sizes, device_of, load
 from replay.session.pass_order import pass_order
 from replay.session.prediction import Prediction
 from replay.session.question import Facts, Question
@@ -102,7 +102,7 @@ def outcome(
     """The predicted step: ``anchor_ms``, the measured step, times the prediction's ratio (R6); and its interval."""
     parts = (*baseline_parts(baseline, source), *prediction.parts)
     changed = changed_sizes(source.layout, prediction.target or source.layout, question)
-    known = load().apply(parts, changed)
+    known = load(device_of(baseline.trace)).apply(parts, changed)
     step_ms = anchor_ms * prediction.ratio
     basis = tuple(part.basis for part in known)
     return Outcome(prediction.graph, prediction.timeline, step_ms, interval(step_ms, known), basis, parts)

@@ -81,8 +81,9 @@ def test_what_follows_from_a_change_is_no_change() -> None:
 
 
 def test_the_installed_calibration_is_read() -> None:
-    """Factors above 0, floors of sizes that can change."""
-    found = load()
+    """Factors above 0, floors of sizes that can change; a device without cases keeps the stated widths."""
+    found = load("emulated")
+    assert load("another device") == Calibration()
     assert found.measured > 0
     assert found.retiming > 0
     assert all(value >= 0 for value in found.floor.values())

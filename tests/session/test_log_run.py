@@ -76,7 +76,8 @@ def test_the_step_and_what_follows_from_it(tmp_path: Path, log_text: str) -> Non
 def test_an_mfu_beyond_reason_is_questioned(tmp_path: Path, log_text: str) -> None:
     """Ten times as fast, above the BF16 peak of a V100: the precision is another one."""
     fast = log_text.replace("1000.0 |", "10.0 |")
-    assert any("lower precision" in warning for warning in inspect(tmp_path, fast, source_hardware="v100-sxm2-32gb").warnings)
+    found = inspect(tmp_path, fast, source_hardware="v100-sxm2-32gb")
+    assert any("lower precision" in warning for warning in found.warnings)
 
 
 def test_memory_by_stage(tmp_path: Path, log_text: str) -> None:
