@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 import hwprofiles
-from calibration.correction import learn
+from calibration.correction import correction_of
 from calibration.fit import FitOptions, fit, score
 from calibration.groups import groups
 from calibration.holdout import RANDOM_HALF, random_half
@@ -31,8 +31,6 @@ from replay.cost_model import CostModel
 from replay.costs.correction import factor
 from replay.samples import Samples
 
-KNOTS = {"m": 21, "n": 21, "k": 6}
-FEWEST_FOR_CORRECTION = 1000
 FILES = {"a100_sxm": "a100-sxm-80gb", "a100_pcie": "a100-sxm-80gb", "vidur_a100": "a100-sxm-80gb",
          "h100": "h100-sxm", "vidur_h100": "h100-sxm", "b200": "b200-sxm"}  # fmt: skip
 """Profile that start values come from, by the beginning of a file's name."""
@@ -57,9 +55,9 @@ def held_out_scores(model: CostModel, rows: Samples, held_out: Bool, options: Fi
     seen, unseen = sizes(model, kept), sizes(model, rest)
     predicted = np.asarray(model.predict(result.values, unseen))
     found = [score(predicted, rest.time_ns)]
-    if model.name == "gemm" and len(kept) >= FEWEST_FOR_CORRECTION:
-        residuals = np.log(kept.time_ns / model.predict(result.values, seen))
-        found.append(score(predicted * factor(learn(residuals, seen, KNOTS), unseen), rest.time_ns))
+    correction = correction_of(model, result.values, seen, kept.time_ns)
+    if correction is not None:
+        found.append(score(predicted * factor(correction, unseen), rest.time_ns))
     return len(result.names), found
 
 

@@ -12,8 +12,11 @@ from scipy.sparse.linalg import lsqr
 
 from replay.core.columns import Float64
 from replay.core.errors import FitError
-from replay.cost_model import Columns
+from replay.cost_model import Columns, CostModel, Values
 from replay.costs.correction import Correction, corners, logarithms, seen_ranges, tables
+
+FEWEST_ROWS = 1000
+"""Rows below which nothing is learned: a table of thousands of weights would repeat them."""
 
 RIDGE = 0.1
 SMOOTH = 0.1
@@ -36,6 +39,15 @@ def learn(residuals: Float64, columns: Columns, knots: dict[str, int]) -> Correc
     basis = sparse.csr_array((value.ravel(), (rows, index.ravel())), shape=(len(sizes), width))
     weights = _solve(basis, residuals, _penalty(placed))
     return Correction(names, placed, weights, seen_ranges(sizes))
+
+
+def correction_of(model: CostModel, values: Values, columns: Columns, time_ns: Float64) -> Correction | None:
+    """What the physics of a model leaves over of measured times; ``None`` where that cannot be learned."""
+    if len(time_ns) < FEWEST_ROWS or not model.knots:
+        return None
+    if any(len(np.unique(columns[name])) < 2 for name in model.knots):
+        return None
+    return learn(np.log(time_ns / model.predict(values, columns)), columns, dict(model.knots))
 
 
 def _knots(values: Float64, count: int, name: str) -> Float64:

@@ -34,7 +34,8 @@ OUTLIER_SHARE = 0.05
 class FitOptions:
     """``start`` are values by parameter (of given ones: the values); ``seed`` is for resampling and random splits.
 
-    ``tolerance`` is relative, of cost and parameters.
+    ``tolerance`` is relative, of cost and parameters. ``learned``: also learn a correction where the model has one; the
+    parameters are those without it.
     """
 
     loss: Loss = Loss.ROBUST
@@ -43,6 +44,7 @@ class FitOptions:
     start: Mapping[str, float] = field(default_factory=dict)
     seed: int = 0
     tolerance: float = 1e-14
+    learned: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from calibration.correction import correction_of
 from calibration.fit import FitOptions, FitResult, fit, score
 from calibration.solve import THINNED_ROWS, spread_evenly
 from hwprofiles.fitted import Score
-from replay.core.columns import Bool
+from replay.core.columns import Bool, Float64
 from replay.core.errors import FitError
+from replay.cost_model import CostModel
+from replay.costs.correction import factor
 from replay.samples import Samples
 
 RANDOM_HALF = "random half"
@@ -18,24 +22,37 @@ _TOLERANCE = 1e-6  # errors of predictions are of percents
 _FEWEST = 4  # rows on either side of a split: fewer say nothing
 
 
-def scores(samples: Samples, result: FitResult, options: FitOptions) -> tuple[dict[str, Score], tuple[str, ...]]:
-    """Score of each split by name, and a sentence for each split that could not be scored.
+@dataclass(frozen=True, slots=True)
+class HeldOut:
+    """Score of each split by name, without and with the learned correction; a sentence for each that has none."""
 
-    The random half and the model's own extrapolations; each refits on what remains, from the start values of the
-    fit (not from its answer, which has seen the rows held out).
+    scores: Mapping[str, Score]
+    learned: Mapping[str, Score]
+    notes: tuple[str, ...]
+
+
+def scores(samples: Samples, result: FitResult, options: FitOptions) -> HeldOut:
+    """The random half and the model's own extrapolations.
+
+    Each refits on what remains, from the start values of the fit (not from its answer, which has seen the rows held
+    out). A learned correction is always scored apart.
     """
     used = samples.take(result.rows)
-    columns = {name: used.size(name) for name in dict.fromkeys((*result.model.needs, *used.sizes))}
+    columns = sizes_of(result.model, used)
     splits = {RANDOM_HALF: random_half(len(used), options.seed)}
     splits |= {holdout.name: holdout.held_out(columns) for holdout in result.model.holdouts}
     found: dict[str, Score] = {}
+    learned: dict[str, Score] = {}
     notes: list[str] = []
     for name, held_out in splits.items():
         try:
-            found[name] = _score(used, held_out, result, options)
+            found[name], corrected = _score(used, held_out, result, options)
         except FitError as error:
             notes.append(f"no score for {name}: {error}")
-    return found, tuple(notes)
+            continue
+        if corrected is not None:
+            learned[name] = corrected
+    return HeldOut(found, learned, tuple(notes))
 
 
 def random_half(n: int, seed: int) -> Bool:
@@ -45,15 +62,21 @@ def random_half(n: int, seed: int) -> Bool:
     return held_out
 
 
-def _score(used: Samples, held_out: Bool, result: FitResult, options: FitOptions) -> Score:
+def _score(used: Samples, held_out: Bool, result: FitResult, options: FitOptions) -> tuple[Score, Score | None]:
     """Fit the rows that are kept (of a large table a part: more rows move no prediction), predict the others."""
     model = result.model
     if min(held_out.sum(), (~held_out).sum()) < _FEWEST:
         raise FitError(f"{int(held_out.sum())} of {len(used)} rows would be held out")
-    seen = used.take(~held_out)
-    if len(seen) > THINNED_ROWS:
-        seen = seen.take(spread_evenly(seen.time_ns, THINNED_ROWS))
-    kept = fit(model, seen, replace(options, tolerance=_TOLERANCE))
-    rest = used.take(held_out)
-    columns = {name: rest.size(name) for name in dict.fromkeys((*model.needs, *rest.sizes))}
-    return score(np.asarray(model.predict(kept.values, columns)), rest.time_ns)
+    seen, rest = used.take(~held_out), used.take(held_out)
+    few = seen.take(spread_evenly(seen.time_ns, THINNED_ROWS)) if len(seen) > THINNED_ROWS else seen
+    kept = fit(model, few, replace(options, tolerance=_TOLERANCE))
+    columns = sizes_of(model, rest)
+    predicted = np.asarray(model.predict(kept.values, columns))
+    plain = score(predicted, rest.time_ns)
+    correction = correction_of(model, kept.values, sizes_of(model, seen), seen.time_ns) if options.learned else None
+    return plain, None if correction is None else score(predicted * factor(correction, columns), rest.time_ns)
+
+
+def sizes_of(model: CostModel, samples: Samples) -> dict[str, Float64]:
+    """Size columns of samples: those that the model needs, and what else there is."""
+    return {name: samples.size(name) for name in dict.fromkeys((*model.needs, *samples.sizes))}

@@ -14,6 +14,7 @@ import numpy as np
 
 from calibration.fit import score
 from calibration.groups import groups
+from calibration.holdout import sizes_of
 from calibration.models import cost_models
 from hwprofiles.fitted import Fitted, Score
 from hwprofiles.schema import HardwareProfile
@@ -21,7 +22,8 @@ from replay.collectives._network import Estimate, best_of, collective_time
 from replay.collectives._two_tiers import Nodes
 from replay.core.columns import Int8
 from replay.core.evidence import Grade
-from replay.cost_model import CostModel
+from replay.cost_model import Columns, CostModel
+from replay.costs.correction import factor, from_coefficients
 from replay.samples import Samples
 from replay.trace import CollectiveKind
 
@@ -90,13 +92,21 @@ def _others(profile: HardwareProfile, samples: Samples) -> tuple[list[Predicted]
         fitted, model, rows = next(candidate for candidate in candidates if candidate[0] is best)
         for source in rows.source.present():
             part = rows.take(rows.source.equal(source))
-            columns = {name: part.size(name) for name in dict.fromkeys((*model.needs, *part.sizes))}
-            time = np.asarray(model.predict(fitted.values(), columns))
-            estimate = Estimate(time, fitted.grades(columns), f"{model.name} fitted")
+            columns = sizes_of(model, part)
+            estimate = _by_fit(fitted, model, columns)
             found.append(_beside(" ".join(filter(None, place)), source, estimate, part))
     missed = len(samples) - sum(len(candidates[0][2]) for candidates in rivals.values())
     notes = [f"{missed} samples of {', '.join(samples.op.present())} have no fit in the profile; not predicted"]
     return found, notes if missed else []
+
+
+def _by_fit(fitted: Fitted, model: CostModel, columns: Columns) -> Estimate:
+    """By the cost model, and by the learned correction where the profile holds one."""
+    time = np.asarray(model.predict(fitted.values(), columns))
+    correction = from_coefficients(fitted.coefficients)
+    if correction is None:
+        return Estimate(time, fitted.grades(columns), f"{model.name} fitted")
+    return Estimate(time * factor(correction, columns), fitted.grades(columns), f"{model.name} fitted, corrected")
 
 
 def _beside(name: str, source: str, estimate: Estimate, rows: Samples) -> Predicted:

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from calibration.correction import correction_of
 from calibration.disagreement import Run, disagreements
 from calibration.fit import FitOptions, FitResult, fit
 from calibration.groups import groups
-from calibration.holdout import scores
+from calibration.holdout import scores, sizes_of
 from calibration.models import cost_models
 from calibration.prediction import Predicted
 from calibration.profile import Target, as_fitted, profile_of, start_values
@@ -21,6 +22,7 @@ from hwprofiles.schema import HardwareProfile
 from replay.collectives._network import best_of, is_usual
 from replay.core.errors import FitError
 from replay.cost_model import CostModel
+from replay.costs.correction import to_coefficients
 from replay.samples import Samples
 
 Progress = Callable[[str], None]
@@ -108,10 +110,14 @@ def explain(model: CostModel, key: Mapping[str, str], rows: Samples, target: Tar
     start = start_values(model, target.base, key.get("dtype", "")) | dict(options.start)
     mine = replace(options, start=start)
     result = fit(model, rows, mine)
-    found, notes = scores(rows, result, mine)
-    every = {"fit": result.score, **found}
-    fitted = as_fitted(key, rows, result, every, target.base)
-    return Explained(key, rows, result, every, notes, disagreements(rows, result, mine), fitted)
+    held_out = scores(rows, result, mine)
+    every = {"fit": result.score, **held_out.scores}
+    fitted = replace(as_fitted(key, rows, result, every, target.base), learned=held_out.learned)
+    used = rows.take(result.rows)
+    correction = correction_of(model, result.values, sizes_of(model, used), used.time_ns) if options.learned else None
+    if correction is not None:
+        fitted = replace(fitted, coefficients=to_coefficients(correction))
+    return Explained(key, rows, result, every, held_out.notes, disagreements(rows, result, mine), fitted)
 
 
 def _work(samples: Samples) -> Iterable[tuple[CostModel, dict[str, str], Samples]]:

@@ -13,7 +13,7 @@ from replay.core.columns import Float64, Int8
 from replay.core.errors import ProfileError
 from replay.core.evidence import Grade
 
-_KEYS = {"model", "key", "samples", "sources", "parameters", "calibrated", "scores", "coefficients"}
+_KEYS = {"model", "key", "samples", "sources", "parameters", "calibrated", "scores", "learned", "coefficients"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Fitted:
     """``key`` says what was fitted apart ("op": "gemm", "dtype": "bf16"), ``calibrated`` the sizes that were seen.
 
     ``scores`` are by split: ``fit`` (the rows fitted), ``random half``, and the extrapolations of the model.
-    ``coefficients`` belong to a learned correction, where the model has one.
+    ``coefficients`` belong to a learned correction, where one was asked for; ``learned`` are the scores with it.
     """
 
     model: str
@@ -38,6 +38,7 @@ class Fitted:
     parameters: Mapping[str, Parameter]
     calibrated: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     scores: Mapping[str, Score] = field(default_factory=dict)
+    learned: Mapping[str, Score] = field(default_factory=dict)
     samples: int = 0
     sources: tuple[str, ...] = ()
     coefficients: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
@@ -70,7 +71,7 @@ def fitted_from(row: object, at: str) -> Fitted:
     """One ``[[fitted]]`` entry; :class:`ProfileError` names the field that is wrong."""
     if not isinstance(row, dict) or not {"model", "parameters"} <= set(row) <= _KEYS:
         raise ProfileError(f"{at}: needs model and parameters, and may have {', '.join(sorted(_KEYS))}, nothing else")
-    for name, kind in (("key", dict), ("parameters", dict), ("calibrated", dict), ("scores", dict)):
+    for name, kind in (("key", dict), ("parameters", dict), ("calibrated", dict), ("scores", dict), ("learned", dict)):
         if not isinstance(row.get(name, {}), kind):
             raise ProfileError(f"{at}: `{name}` must be a table")
     try:
@@ -80,6 +81,7 @@ def fitted_from(row: object, at: str) -> Fitted:
             parameters={n: parameter_from(p, f"{at}.parameters.{n}") for n, p in row["parameters"].items()},
             calibrated={n: read_range(r, f"{at}.calibrated.{n}") for n, r in row.get("calibrated", {}).items()},
             scores={name: Score(**score) for name, score in row.get("scores", {}).items()},
+            learned={name: Score(**score) for name, score in row.get("learned", {}).items()},
             samples=int(row.get("samples", 0)),
             sources=tuple(map(str, row.get("sources", ()))),
             coefficients={n: tuple(map(float, v)) for n, v in row.get("coefficients", {}).items()},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from typing import Any
 
 from hwprofiles.fitted import Fitted
@@ -35,10 +36,8 @@ def _fitted(fit: Fitted) -> str:
         "key": fit.key,
         "calibrated": fit.calibrated,
         "coefficients": fit.coefficients,
-        "scores": {
-            name: {"median_pct": s.median_pct, "p90_pct": s.p90_pct, "samples": s.samples}
-            for name, s in fit.scores.items()
-        },
+        "scores": {name: asdict(score) for name, score in fit.scores.items()},
+        "learned": {name: asdict(score) for name, score in fit.learned.items()},
     }
     blocks += [_table(f"fitted.{name}", content) for name, content in tables.items() if content]
     blocks.append(_table("fitted.parameters", {name: _parameter(p) for name, p in fit.parameters.items()}))

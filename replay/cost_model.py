@@ -8,7 +8,7 @@ else.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -64,7 +64,8 @@ class CostModel:
     said so), ``by`` the columns whose distinct values are fitted apart ("op", "dtype", "variant", "tier", or a size).
     ``calibrated`` are the size columns whose range in the samples bounds where a prediction counts as fitted.
     ``prepare`` adds columns that depend on sizes alone, so that a search computes them once; ``predict`` must do
-    without them too.
+    without them too. ``knots`` are the sizes that a learned correction may be laid over, and how many knots at most
+    (:mod:`replay.costs.correction`); empty: none.
     """
 
     name: str
@@ -76,6 +77,7 @@ class CostModel:
     calibrated: tuple[str, ...] = ()
     holdouts: tuple[HoldOut, ...] = ()
     prepare: Callable[[Columns], Columns] | None = None
+    knots: Mapping[str, int] = field(default_factory=dict)
 
     def prepared(self, columns: Columns) -> Columns:
         """The columns, and those that ``prepare`` adds."""

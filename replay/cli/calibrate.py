@@ -40,6 +40,7 @@ def _report_file(text: str) -> Path:
     show_default=True,
     help="Loss of the fit: robust counts outliers less, plain is least squares.",
 )
+@click.option("--learned", is_flag=True, help="Also learn a correction of GEMM times; it is scored apart.")
 @click.option(
     "--score",
     multiple=True,
@@ -66,6 +67,7 @@ def command(sources: tuple[Path, ...], output: Path, **given: Any) -> None:
         mapping=given["mapping"],
         robust=given["loss"] == "robust",
         score=given["score"],
+        learned=given["learned"],
     )
     with stages(quiet=given["quiet"] or given["as_json"]) as progress:
         found = api.calibrate(sources, request, progress)

@@ -44,8 +44,9 @@ class Elements:
 
 _ELEMENTS = {
     "bf16": Elements(2, 2, 2), "fp16": Elements(2, 2, 2), "fp32": Elements(4, 4, 4), "fp64": Elements(8, 8, 8),
-    "fp8": Elements(1, 1, 2), "fp8_block": Elements(1, 1, 2, 128), "int8": Elements(1, 1, 2), "int8_sq": Elements(1, 1, 2),
-    "int8_wo": Elements(2, 1, 2), "int4_wo": Elements(2, 0.5, 2), "nvfp4": Elements(0.5, 0.5, 2),
+    "fp8": Elements(1, 1, 2), "fp8_block": Elements(1, 1, 2, 128), "int8": Elements(1, 1, 2),
+    "int8_sq": Elements(1, 1, 2), "int8_wo": Elements(2, 1, 2), "int4_wo": Elements(2, 0.5, 2),
+    "nvfp4": Elements(0.5, 0.5, 2),
 }  # fmt: skip
 _PLAIN = {
     "bf16": 2, "fp16": 2, "fp32": 4, "fp64": 8, "fp8": 1, "fp8_block": 1, "int8": 1, "int16": 2, "int32": 4, "int64": 8,

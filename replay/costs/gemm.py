@@ -167,5 +167,6 @@ COST_MODELS = (
         predict=_predict,
         calibrated=("m", "n", "k"),
         holdouts=(above_quantile("n·k", lambda columns: columns["n"] * columns["k"]), largest_decade("m")),
+        knots={"m": 21, "n": 21, "k": 6},
     ),
 )

@@ -35,7 +35,7 @@ class Request:
     """What to calibrate: the profile's name, the profile it starts from, the device whose samples count.
 
     ``device`` is matched anywhere in the device names of the samples, whatever the case. What ``score`` holds is not
-    fitted but predicted from the profile made.
+    fitted but predicted from the profile made. ``learned``: learn corrections too.
     """
 
     name: str
@@ -43,6 +43,7 @@ class Request:
     device: str = ""
     mapping: Path | None = None
     robust: bool = True
+    learned: bool = False
     score: tuple[Path, ...] = ()
 
 
@@ -54,7 +55,7 @@ def calibrate(sources: Sequence[Path], request: Request, progress: Progress = la
     progress("reading")
     samples = of_device(_samples(sources, request), request.device)
     target = _target(samples, request)
-    options = FitOptions(loss=Loss.ROBUST if request.robust else Loss.PLAIN)
+    options = FitOptions(loss=Loss.ROBUST if request.robust else Loss.PLAIN, learned=request.learned)
     unseen = of_device(_samples(request.score, request), request.device) if request.score else None
     found = fit_all(samples, target, options, progress)
     if unseen is None:

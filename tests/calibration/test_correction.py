@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from calibration.correction import learn
+from calibration.fit import FitOptions
+from calibration.profile import Target
+from calibration.run import explain
 from replay.core.columns import Float64
 from replay.core.errors import FitError
+from replay.cost_model import Columns, CostModel, ParameterSpec, Values
 from replay.costs.correction import factor, from_coefficients, to_coefficients
+from tests.calibration.fakes import samples
 
 KNOTS = {"m": 8, "n": 8, "k": 4}
 
@@ -66,3 +73,21 @@ def test_one_value_of_a_size_is_too_few() -> None:
     columns = {**grid(), "k": np.full(8 * 7 * 8, 64.0)}
     with pytest.raises(FitError, match="over k needs two values of it"):
         learn(np.zeros(8 * 7 * 8), columns, KNOTS)
+
+
+def test_a_correction_is_scored_apart_and_only_when_asked_for() -> None:
+    """time = m · n ns, times a wave over m of up to 35 % that the model knows nothing of."""
+    m, n = (size.ravel() for size in np.meshgrid(2.0 ** np.linspace(4, 12, 50), 2.0 ** np.linspace(4, 12, 50)))
+    times = m * n * np.exp(0.3 * np.sin(np.log2(m)))
+    data = replace(samples(m, times), sizes={"m": m, "n": n})
+    rate = ParameterSpec("ns", "ns", 1.0, 1e-3, 1e3)
+    model = CostModel("area", (), ("m", "n"), (rate,), area_ns, by=(), knots={"m": 12, "n": 4})
+    asked = explain(model, {}, data, Target("a", "a"), FitOptions(learned=True)).fitted
+    assert asked.learned["random half"].median_pct < 0.2 * asked.scores["random half"].median_pct
+    assert from_coefficients(asked.coefficients) is not None
+    plain = explain(model, {}, data, Target("a", "a"), FitOptions()).fitted
+    assert (plain.scores, plain.learned, plain.coefficients) == (asked.scores, {}, {})
+
+
+def area_ns(values: Values, columns: Columns) -> Float64:
+    return values["ns"] * columns["m"] * columns["n"]

@@ -114,10 +114,10 @@ def test_scores_are_of_rows_that_were_not_fitted() -> None:
     nbytes = powers_of_two()
     times = exact(nbytes) * np.where(nbytes > nbytes.max() / 10, 2.0, 1.0)
     data = samples(nbytes, times)
-    found, notes = scores(data, fit(link_model(), data), FitOptions())
-    assert found["largest decade of nbytes"].median_pct == pytest.approx(50, abs=1)
-    assert found["largest decade of nbytes"].samples == 4
-    assert notes == ()
+    held_out = scores(data, fit(link_model(), data), FitOptions())
+    assert held_out.scores["largest decade of nbytes"].median_pct == pytest.approx(50, abs=1)
+    assert held_out.scores["largest decade of nbytes"].samples == 4
+    assert held_out.notes == ()
 
 
 def test_a_random_half_is_half_and_stays_the_same() -> None:

@@ -45,14 +45,14 @@ def test_json_has_the_keys_of_schema_1_first(tmp_path: Path) -> None:
     assert document["difference_ms"] == pytest.approx(0.3)
     assert document["parts_ms"]["compute"] == pytest.approx(0.3)
     assert sum(document["parts_ms"].values()) == pytest.approx(document["difference_ms"], abs=1e-9)
-    assert document["causes"][0]["what"] == "attention x2.500"
+    assert document["causes"][0]["what"] == "attention (attention forward) x2.500"
     assert document["causes"][0]["effect_ms"] == pytest.approx(0.3)
 
 
 def test_report_names_the_cause(tmp_path: Path) -> None:
     """The first cause stands before everything else."""
     report = diff(recording(tmp_path, "a.json", 200), recording(tmp_path, "b.json", 500))
-    assert "1. +0.300 ms  attention x2.500" in report
+    assert "1. +0.300 ms  attention (attention forward) x2.500" in report
 
 
 def test_a_saved_prediction_is_a_side(tmp_path: Path) -> None:

@@ -14,7 +14,11 @@ from replay.graph.types import Graph, OpKind, Rule
 from replay.trace import CollectiveKind, Group
 from tests.synthetic import Comm, Op, graph_of
 
-MEMBERS = [module for module in members("replay.whatif").values() if getattr(module, "LEVEL", "") == "graph"]
+MEMBERS = [
+    module
+    for module in members("replay.whatif").values()
+    if getattr(module, "LEVEL", "") == "graph" and hasattr(module, "apply")
+]
 GROUPS = [Group("1", "TENSOR_MODEL_PARALLEL_GROUP", (0, 1)), Group("2", "DATA_PARALLEL_GROUP", (0, 8))]
 EVERYTHING = graph_of(
     [

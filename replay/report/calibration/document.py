@@ -43,6 +43,7 @@ def fit_document(fit: Explained) -> dict[str, Any]:
         "correlations": {"names": list(result.names), "matrix": result.correlations.tolist()},
         "calibrated": {name: list(bounds) for name, bounds in fit.fitted.calibrated.items()},
         "scores": {name: asdict(score) for name, score in fit.scores.items()},
+        "learned": {name: asdict(score) for name, score in fit.fitted.learned.items()},
         "residual_scale": result.scale,
         "held": dict(result.held),
         "contradictions": [asdict(run) for run in fit.runs],

@@ -17,7 +17,7 @@ from replay.report.text_tables import heading, new_table
 
 def render(found: Calibration, out: TextIO, *, quiet: bool = False) -> None:
     """Write the headline, fits, parameters, outliers and notes; ``quiet`` keeps the headline."""
-    sections = (_headline,) if quiet else (_headline, _fits, _predicted, _parameters, _outliers, _lines)
+    sections = (_headline,) if quiet else (_headline, _fits, _learned, _predicted, _parameters, _outliers, _lines)
     console(out).print(Group(*(item for section in sections for item in section(found))))
 
 
@@ -33,6 +33,16 @@ def _fits(found: Calibration) -> Iterable[RenderableType]:
     for row in words.fit_rows(found):
         table.add_row(*map(escape, row))
     yield table
+
+
+def _learned(found: Calibration) -> Iterable[RenderableType]:
+    rows = list(words.learned_rows(found))
+    if rows:
+        yield heading("Learned corrections (errors in %, median / 90th percentile, of samples held out)")
+        table = new_table(*words.LEARNED_COLUMNS, left=3)
+        for row in rows:
+            table.add_row(*map(escape, row))
+        yield table
 
 
 def _predicted(found: Calibration) -> Iterable[RenderableType]:

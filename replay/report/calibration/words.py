@@ -15,6 +15,7 @@ from replay.report.words import counted
 
 FIT_COLUMNS = ("model", "of", "samples", "fit", "random half", "worst extrapolation")
 PARAMETER_COLUMNS = ("parameter", "unit", "value", "± standard error")
+LEARNED_COLUMNS = ("model", "of", "held out", "without", "with correction")
 PREDICTED_COLUMNS = ("samples of", "file", "samples", "error", "measured / predicted", "known as", "by")
 OUTLIER_COLUMNS = ("sample", "op", "measured us", "model us", "measured / model")
 OUTLIERS = 12
@@ -52,6 +53,14 @@ def fit_rows(found: Calibration) -> Iterator[tuple[str, ...]]:
             _score(fit.scores.get("random half")),
             "-" if worst is None else f"{_score(worst[1])}  {worst[0]}",
         )
+
+
+def learned_rows(found: Calibration) -> Iterator[tuple[str, ...]]:
+    """One row for each split that a learned correction was scored on."""
+    for fit in found.fits:
+        for name, score in fit.fitted.learned.items():
+            of = " ".join(filter(None, fit.key.values()))
+            yield (fit.result.model.name, of, name, _score(fit.scores[name]), _score(score))
 
 
 def predicted_rows(found: Calibration) -> Iterator[tuple[str, ...]]:
