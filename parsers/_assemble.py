@@ -72,6 +72,9 @@ def assemble(parts: Sequence[RankRows], format_name: str) -> Trace:
         files=tuple(part.file for part in parts),
         health=reduce(Health.merged, [*(part.health for part in parts), *notes]),
         metadata=parts[0].metadata,
+        details=None,
+        step_table=(),
+        not_replayable="",
     )
     return with_host_streams(trace)
 

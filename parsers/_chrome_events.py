@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -81,10 +81,41 @@ class CommEvent(Event, gc=False):
     args: CommArgs | None = None
 
 
+class Schema(Protocol):
+    """Which fields of an event, and of its args, are decoded; other producers' args need another one."""
+
+    event: type[Event]
+    args: type[Args]
+
+    def run(self, text: bytes) -> list[Event]:
+        """Events of a JSON list. Raises ``msgspec.DecodeError`` where one is not valid."""
+
+    def one(self, text: bytes) -> Event:
+        """A single event, all fields of the schema decoded."""
+
+
 _LEAN = msgspec.json.Decoder(list[Event])
 _FULL = msgspec.json.Decoder(list[CommEvent])
 _ONE = msgspec.json.Decoder(CommEvent)
 _COMM_KEY = b'"Collective name"'
+
+
+class KinetoSchema:
+    """Kineto's args; those of communication only in pieces that hold some."""
+
+    event: type[Event] = CommEvent
+    args: type[Args] = CommArgs
+
+    def run(self, text: bytes) -> list[Event]:
+        """See :class:`Schema`."""
+        return list[Event](_FULL.decode(text)) if _COMM_KEY in text else _LEAN.decode(text)
+
+    def one(self, text: bytes) -> Event:
+        """See :class:`Schema`."""
+        return _ONE.decode(text)
+
+
+KINETO = KinetoSchema()
 _UNDECODABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _BOUNDARY = re.compile(rb'\}[\s,]*(?=\{\s*"[^"\\]*"\s*:)|,\s*(?=\{\s*"ph"\s*:)')
 _LIST_END = re.compile(rb'\}[\s,]*\]\s*(?=,\s*"[^"\\]*"\s*:|\}\s*\Z|\Z)')
@@ -110,7 +141,7 @@ class Losses:
         self.dropped[reason] += 1
 
 
-def events(stream: ChromeStream, losses: Losses) -> Iterator[list[Event]]:
+def events(stream: ChromeStream, losses: Losses, schema: Schema = KINETO) -> Iterator[list[Event]]:
     """Decoded events of a stream, one list a piece; fills ``stream.tail`` and ``stream.cut_short``."""
     carry = b""
     tail: list[bytes] = []
@@ -122,9 +153,9 @@ def events(stream: ChromeStream, losses: Losses) -> Iterator[list[Event]]:
         text = carry + piece
         carry = b""
         try:
-            batch = decode_run(text)
+            batch = decode_run(text, schema)
         except _UNDECODABLE:
-            batch, carry, after = _salvage(text, losses)
+            batch, carry, after = _salvage(text, losses, schema)
             tail += [after] if after else []
         losses.seen += len(batch)
         yield batch
@@ -134,29 +165,26 @@ def events(stream: ChromeStream, losses: Losses) -> Iterator[list[Event]]:
     stream.cut_short |= bool(carry.strip(_BETWEEN)) or not (tail or stream.is_list)
 
 
-def decode_run(text: bytes) -> list[Event]:
+def decode_run(text: bytes, schema: Schema = KINETO) -> list[Event]:
     """Events that follow each other, separated by commas. Raises ``msgspec.DecodeError`` where one is not valid."""
-    run = b"".join((b"[", text.strip(_BETWEEN), b"]"))
-    if _COMM_KEY in text:
-        return list[Event](_FULL.decode(run))
-    return _LEAN.decode(run)
+    return schema.run(b"".join((b"[", text.strip(_BETWEEN), b"]")))
 
 
-def _salvage(text: bytes, losses: Losses) -> tuple[list[Event], bytes, bytes]:
+def _salvage(text: bytes, losses: Losses, schema: Schema) -> tuple[list[Event], bytes, bytes]:
     """(events, unfinished end, text from the list's end on) of a piece that is not a run of valid events."""
     batch: list[Event] = []
     start = 0
     cuts = [found.end() for found in _BOUNDARY.finditer(text)]
     for cut in [*cuts, len(text)]:
         segment = text[start:cut]
-        decoded = _decode_segment(segment, losses)
+        decoded = _decode_segment(segment, losses, schema)
         if decoded is not None:
             batch += decoded
             if cut < len(text) and not segment.rstrip().endswith(b","):
                 losses.repaired["missing commas added"] += 1
             start = cut
             continue
-        closing, after = _list_end(segment, losses)
+        closing, after = _list_end(segment, losses, schema)
         if after:
             return [*batch, *closing], b"", after + text[cut:]
         if cut == len(text) and len(segment) < EVENT_LIMIT_BYTES:
@@ -179,22 +207,22 @@ def _is_open(text: bytes) -> bool:
     return text.count(b"{") > text.count(b"}")
 
 
-def _list_end(segment: bytes, losses: Losses) -> tuple[list[Event], bytes]:
+def _list_end(segment: bytes, losses: Losses, schema: Schema) -> tuple[list[Event], bytes]:
     """The last event and the text from the list's ``]`` on, where the list ends inside ``segment``."""
     if segment.lstrip(_BETWEEN).startswith(b"]"):
         return [], segment.lstrip(_BETWEEN)
     for found in islice(_LIST_END.finditer(segment), _LIST_END_TRIES):
-        decoded = _decode_segment(segment[: found.start() + 1], losses)
+        decoded = _decode_segment(segment[: found.start() + 1], losses, schema)
         if decoded is not None:
             return decoded, segment[found.start() + 1 :].lstrip(_BETWEEN)
     return [], b""
 
 
-def _decode_segment(segment: bytes, losses: Losses) -> list[Event] | None:
+def _decode_segment(segment: bytes, losses: Losses, schema: Schema) -> list[Event] | None:
     """What stands between two boundaries, one event as a rule, repaired where that is needed and possible."""
     text = segment.strip(_BETWEEN)
     try:
-        return decode_run(text)
+        return decode_run(text, schema)
     except _UNDECODABLE:
         if len(text) > _REPAIR_LIMIT_BYTES or not (text.startswith(b"{") and text.endswith(b"}")):
             return None
@@ -206,25 +234,25 @@ def _decode_segment(segment: bytes, losses: Losses) -> list[Event] | None:
         text = repaired
         done.append(what)
         try:
-            event = _ONE.decode(text)
+            event = schema.one(text)
         except _UNDECODABLE:
             continue
         losses.repaired.update(done)
         return [event]
-    return _decode_loosely(text, losses)
+    return _decode_loosely(text, losses, schema)
 
 
-def _decode_loosely(text: bytes, losses: Losses) -> list[Event] | None:
+def _decode_loosely(text: bytes, losses: Losses, schema: Schema) -> list[Event] | None:
     """An event whose fields have unexpected types: those fields are left out."""
     try:
         raw: Any = msgspec.json.decode(text)
         if not isinstance(raw, dict):
             return None
         args = raw.pop("args", None)
-        kept = {key: value for key, value in raw.items() if _fits(CommEvent, key, value)}
+        kept = {key: value for key, value in raw.items() if _fits(schema.event, key, value)}
         if isinstance(args, dict):
-            kept["args"] = {key: value for key, value in args.items() if _fits(CommArgs, key, value)}
-        event = _ONE.decode(msgspec.json.encode(kept))
+            kept["args"] = {key: value for key, value in args.items() if _fits(schema.args, key, value)}
+        event = schema.one(msgspec.json.encode(kept))
     except _UNDECODABLE:
         return None
     losses.repaired["fields of unexpected type left out"] += 1

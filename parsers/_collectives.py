@@ -129,4 +129,5 @@ def _pack(table: CommTable, rows: list[_Row], groups: Groups) -> Collectives:
         dtype=tuple(row.info.dtype for row in rows),
         in_split=Ragged.from_rows([row.info.in_split for row in rows]),
         out_split=Ragged.from_rows([row.info.out_split for row in rows]),
+        transfer_ns=np.array([row.info.transfer_ns for row in rows], dtype=np.int64),
     )

@@ -21,6 +21,7 @@ _WORDS: tuple[tuple[str, K], ...] = (
     ("reduce", K.REDUCE),
     ("send", K.SEND),
     ("recv", K.RECV),
+    ("receive", K.RECV),
 )
 
 # Expert dispatchers (DeepEP and its builds): a namespace, then the word that tells; the layout kernels only count.
@@ -31,9 +32,18 @@ _EXPERT_KERNEL = re.compile(
 )
 _EXPERT_LAYOUT = re.compile(r"get_dispatch_layout|layout::", re.IGNORECASE)
 
+# Ascend's kernels that compute and communicate, or dispatch experts; the word tells the kind.
+_ASCEND_EXPERT = re.compile(r"moedistribute(?P<word>dispatch|combine)", re.IGNORECASE)
+_ASCEND_FUSED = re.compile(
+    r"(?:quant)?(?:grouped|batch)?matmul(?:v\d)?(?P<after>all_?reduce|reduce_?scatter|all_?to_?allv?)"
+    r"|(?P<before>all_?gather|all_?to_?allv?)(?:quant)?(?:all_?gather)?(?:grouped|batch)?matmul",
+    re.IGNORECASE,
+)
+
 # Collectives written by others; the kind is told by _WORDS where the third column is None.
 _DEVICE_KERNELS: tuple[tuple[str, re.Pattern[str], K | None], ...] = (
     ("NCCL, RCCL, HCCL", re.compile(r"\b(?:nccl|rccl|hccl|hcom_)", re.IGNORECASE), None),
+    ("LCCL", re.compile(r"\blc[ac]l|^kernel_aivec", re.IGNORECASE), None),
     ("MSCCL", re.compile(r"\bmscclKernel|\bmscclpp::", re.IGNORECASE), None),
     ("NVSHMEM", re.compile(r"(?:nv|roc)shmem", re.IGNORECASE), None),
     ("vLLM, AITER", re.compile(r"\bcross_device_reduce"), K.ALL_REDUCE),
@@ -43,7 +53,8 @@ _DEVICE_KERNELS: tuple[tuple[str, re.Pattern[str], K | None], ...] = (
 
 # Every pattern above needs one of these in the lower-case name: plain search is ten times faster than the patterns.
 _HINTS = ("nccl", "rccl", "hccl", "hcom_", "mscc", "shmem", "cross_device", "_shot_", "multimem", "allreduce_",
-          "ar_fusion", "ep::", "node::", "node_ll::")  # fmt: skip
+          "ar_fusion", "ep::", "node::", "node_ll::",
+          "lcal", "lccl", "kernel_aivec", "moedistribute", "matmul")  # fmt: skip
 
 _HOST_OP = re.compile(r"(?:c10d::|nccl:|gloo:|hccl:|rccl:|ucc:|mpi:|_c10d_functional::)", re.IGNORECASE)
 _HOST_TRANSFER = re.compile(r"(?:gloo|ucc|mpi):", re.IGNORECASE)
@@ -91,10 +102,17 @@ def kind_of_kernel(name: str) -> K | None:
     expert = _EXPERT_KERNEL.search(name)
     if expert:
         return None if _EXPERT_LAYOUT.search(name) else K[expert["word"].upper()]
+    ascend = _ASCEND_EXPERT.search(name) or _ASCEND_FUSED.search(name)
+    if ascend:
+        return K[ascend["word"].upper()] if "word" in ascend.groupdict() else kind_of_name(_fused_word(ascend))
     for _, pattern, kind in _DEVICE_KERNELS:
         if pattern.search(name):
             return kind_of_name(re.split(r"[(<]", name, maxsplit=1)[0]) if kind is None else kind
     return None
+
+
+def _fused_word(fused: re.Match[str]) -> str:
+    return str(fused["after"] or fused["before"])
 
 
 def is_comm_host_op(name: str) -> bool:

@@ -13,10 +13,10 @@ from replay.core.units import percent
 from replay.trace import EventKind, Health
 
 # CUDA's and HIP's calls that put work on a stream, one kernel, copy or set each (graph launches put many), and what
-# other runtimes call like them (musaLaunchKernel, …).
+# other runtimes call like them (musaLaunchKernel, CANN's Node@launch, …).
 _LAUNCH = re.compile(
     r"(?:cuda|cu|hip)(?:Ext)?(?:Module)?Launch(?:Kernel|Cooperative|Graph)|(?:cuda|hip)GraphLaunch|"
-    r"(?:cuda|hip)Mem(?:cpy|set)\w*Async|hipMemcpyWithStream|[a-z]+LaunchKernel",
+    r"(?:cuda|hip)Mem(?:cpy|set)\w*Async|hipMemcpyWithStream|[a-z]+LaunchKernel|Node@launch$",
 )
 _SHOWN = 3
 _SHOWN_CHARS = 60

@@ -31,7 +31,7 @@ def number_ranks(files: Sequence[FileFacts]) -> tuple[list[int], tuple[str, ...]
     """(rank of every file, warnings). Raises :class:`TraceError` naming two files that cannot be of one run."""
     _check_one_run(files)
     recorded = [file.rank for file in files]
-    named = [_rank_in_name(file.file) for file in files]
+    named = [rank_in_name(file.file) for file in files]
     if MISSING not in recorded and _distinct(recorded):
         return recorded, ()
     mixed = [rank if rank != MISSING else name for rank, name in zip(recorded, named, strict=True)]
@@ -45,7 +45,8 @@ def number_ranks(files: Sequence[FileFacts]) -> tuple[list[int], tuple[str, ...]
     raise _collision(files, mixed)
 
 
-def _rank_in_name(name: str) -> int:
+def rank_in_name(name: str) -> int:
+    """Rank that a file or folder name tells, -1 none."""
     found = _IN_NAME.search(name)
     return int(found[1]) if found else MISSING
 

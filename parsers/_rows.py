@@ -27,6 +27,7 @@ class CommInfo:
     sequence: int = MISSING
     in_split: tuple[int, ...] = ()
     out_split: tuple[int, ...] = ()
+    transfer_ns: int = MISSING  # time on the wire, where the recording tells it from waiting
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from replay.core.columns import Bool, Int8, Int32, Int64, Ragged, check_equal_length, freeze
+from replay.core.columns import Bool, Float64, Int8, Int32, Int64, Ragged, check_equal_length, freeze
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -107,14 +107,52 @@ class Collectives:
     dtype: tuple[str, ...]  # one word per row ("BFloat16"), "" unknown
     in_split: Ragged  # elements sent to each member, empty rows when unknown
     out_split: Ragged
+    transfer_ns: Int64 | None = None  # time on the wire, recorded beside the waiting; -1 unknown, None: no row knows
 
     def __len__(self) -> int:
         return len(self.kind)
 
     @property
+    def recorded_transfer_ns(self) -> Int64:
+        """Recorded time on the wire of every row, -1 unknown."""
+        return np.full(len(self), MISSING, np.int64) if self.transfer_ns is None else self.transfer_ns
+
+    @property
     def nbytes(self) -> Int64:
         """Larger of the two buffers, -1 where neither is known."""
         return np.maximum(self.in_nbytes, self.out_nbytes)
+
+
+@dataclass(frozen=True, slots=True)
+class KernelDetails:
+    """What a kernel table tells of device events beyond their times; one row per event found in it, empty text unknown.
+
+    Shapes, types and formats are lists as text, one entry per tensor, separated by ``;`` (``4096,7168;7168,2048``).
+    """
+
+    event: Int64  # index into the trace
+    op_type: tuple[str, ...]  # "MatMulV3"
+    core: tuple[str, ...]  # "AI_CORE", "MIX_AIC", "AI_VECTOR_CORE", "AI_CPU", …
+    input_shapes: tuple[str, ...]
+    input_dtypes: tuple[str, ...]
+    input_formats: tuple[str, ...]
+    output_shapes: tuple[str, ...]
+    output_dtypes: tuple[str, ...]
+    output_formats: tuple[str, ...]
+    wait_ns: Int64  # since the task before on the device, -1 unknown
+    cube_utilization_pct: Float64  # NaN unknown
+
+    def __len__(self) -> int:
+        return len(self.event)
+
+
+@dataclass(frozen=True, slots=True)
+class StepTableRow:
+    """Parts of one step as the profiler itself counted them; names as it gives them."""
+
+    rank: int
+    step: str
+    parts_ms: tuple[tuple[str, float], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +222,9 @@ class Trace:
     files: tuple[str, ...]
     health: Health
     metadata: dict[str, str] = field(default_factory=dict)  # producer facts worth showing (versions, options)
+    details: KernelDetails | None = None  # of a kernel table beside the timeline
+    step_table: tuple[StepTableRow, ...] = ()  # the profiler's own account of its steps, to be held against ours
+    not_replayable: str = ""  # why its events, which can be looked at, cannot be replayed
 
     def __post_init__(self) -> None:
         columns = {f.name: getattr(self, f.name) for f in fields(self)[: self._n_columns()]}

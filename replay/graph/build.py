@@ -38,6 +38,8 @@ class BuildOptions:
 
 def build(trace: Trace, options: BuildOptions = BuildOptions()) -> Graph:
     """Graph of one step of ``trace``. Raises ``TraceError`` for an unknown step, ``RefusedError`` for an empty one."""
+    if trace.not_replayable:
+        raise RefusedError(trace.not_replayable)
     launches = join_launches(trace)
     trace = with_prompt_ends(trace, launches)
     steps = find_steps(trace, launches, options.marker)

@@ -41,6 +41,7 @@ _PATTERNS: tuple[tuple[str, CallKind], ...] = (
     (r"(cuda|hip|cu)Memcpy|aclrtMemcpy", CallKind.COPY),
     (r"(cuda|hip)(Malloc|Free)(Host|Managed|Async)?$|(cuda|hip)HostAlloc|aclrt(Malloc|Free)", CallKind.ALLOC),
     (r"cuMem(Alloc|Free|Map|Unmap|Create|Release|SetAccess)", CallKind.ALLOC),
+    (r"aten::_local_scalar_dense$", CallKind.SYNC_STREAM),  # reads a value back; a call where no runtime is recorded
     (r"c10d::(send|recv)", CallKind.POST),
     (r"c10d::", CallKind.ENQUEUE),
     (r".*Launch.*Kernel|.*LaunchCooperative|(cuda|hip|cu)Memset|aclrtMemset|aclrtLaunch", CallKind.LAUNCH),
@@ -48,8 +49,12 @@ _PATTERNS: tuple[tuple[str, CallKind], ...] = (
 _COMPILED = tuple((re.compile(pattern), kind) for pattern, kind in _PATTERNS)
 
 
+_LAYER = re.compile(r"^(?:AscendCL|Runtime|Node|Model|Hccl|HCCL|Communication)@")  # CANN names the layer of a call
+
+
 def call_kind(name: str) -> CallKind:
     """Kind of the call named ``name`` (API suffixes like ``_ptsz`` and ``_v2`` do not matter)."""
+    name = _LAYER.sub("", name)
     for pattern, kind in _COMPILED:
         if pattern.match(name):
             return kind

@@ -1,9 +1,10 @@
 """R3: collectives matched over ranks, and each member's time split into wait and transfer.
 
 Match: by (group, recorded sequence) where the trace has one, else by (group, kind) in order of start; members that one
-rank lacks stay alone. With all members seen, transfer = end - latest start. With some, transfer is the lower envelope
-of durations of the same (kind, bytes) in this group and its siblings over the whole trace; what a member spent above it
-is its peers' lateness, kept as a lag after its own arrival (inferred), which synthesis drops.
+rank lacks stay alone. Where the recording itself tells transfer from waiting (planes of HCCL), its word counts. With
+all members seen, transfer = end - latest start. With some, transfer is the lower envelope of durations of the same
+(kind, bytes) in this group and its siblings over the whole trace; what a member spent above it after the last arrival
+seen is the lateness of peers not seen, kept as a lag after all arrivals (inferred), which synthesis drops.
 """
 
 from __future__ import annotations
@@ -156,8 +157,9 @@ def split(trace: Trace, matched: Matched, ordinal: Int64) -> Split:
     for i, key in enumerate(matched.match):
         members[int(key)].append(i)
     best = envelope(trace, ordinal)
+    recorded = trace.collectives.recorded_transfer_ns[trace.comm[matched.event]]
     duration = matched.end_ns - matched.start_ns
-    transfer, low, lateness = duration.copy(), duration.copy(), np.zeros(n, np.int64)
+    transfer, low, high, lateness = duration.copy(), duration.copy(), duration.copy(), np.zeros(n, np.int64)
     rendezvous = np.ones(n, np.bool_)
     seen, size = np.ones(n, np.int64), np.full(n, -1, np.int64)
     for rows in members.values():
@@ -167,13 +169,18 @@ def split(trace: Trace, matched: Matched, ordinal: Int64) -> Split:
         for i in rows:
             event = int(matched.event[i])
             size[i] = group_size(trace, event)
+            rest = int(matched.end_ns[i]) - latest if len(rows) > 1 else int(duration[i])
+            if recorded[i] >= 0:
+                rendezvous[i] = rest > 0
+                transfer[i] = low[i] = high[i] = min(int(recorded[i]), int(duration[i]))
+                lateness[i] = max((rest if rest > 0 else int(duration[i])) - int(transfer[i]), 0)
+                continue
             if len(rows) > 1 and len(rows) >= size[i]:
                 rendezvous[i] = matched.end_ns[i] > latest
                 transfer[i] = low[i] = matched.end_ns[i] - latest if rendezvous[i] else duration[i]
                 continue
             shortest = min(best.get(transfer_class(trace, event, ordinal), int(duration[i])), int(duration[i]))
-            rest = int(matched.end_ns[i]) - latest if len(rows) > 1 else int(duration[i])
             low[i] = min(shortest, max(rest, 0))
             transfer[i] = low[i]
             lateness[i] = max(rest - int(transfer[i]), 0)
-    return Split(transfer, low, np.maximum(duration, low), lateness, rendezvous, seen, size)
+    return Split(transfer, low, np.maximum(high, low), lateness, rendezvous, seen, size)

@@ -31,7 +31,7 @@ def collect(
     lists: list[EdgeList] = []
     dropped = 0
     for part in parts:
-        lists += [_host_order(part, ops), _handover(part, ops), *_streams(trace, launches, part, ops)]
+        lists += [_host_order(part, ops), *_handovers(part, ops), *_streams(trace, launches, part, ops)]
         lists += [*launch_edges(trace, launches, costs, part, ops), _graph_branches(trace, launches, part, ops)]
         lists += [_syncs(part, ops), _spins(part, ops), _transfers(part, ops), _queue(part, ops)]
         waits = stream_waits(trace, launches, part.step, part.streams)
@@ -104,14 +104,12 @@ def _host_order(part: RankParts, ops: Numbered) -> EdgeList:
     return EdgeList.of(Rule.HOST_ORDER, previous[target] + base, target + base)
 
 
-def _handover(part: RankParts, ops: Numbered) -> EdgeList:
+def _handovers(part: RankParts, ops: Numbered) -> list[EdgeList]:
     base = ops.host_base[part.step.rank]
-    return EdgeList.of(
-        Rule.HANDOVER,
-        [base + source for source, _ in part.host.handovers],
-        [base + target for _, target in part.host.handovers],
-        recorded=False,
-    )
+    return [
+        EdgeList.of(Rule.HANDOVER, [base + a for a, _ in pairs], [base + b for _, b in pairs], recorded=recorded)
+        for pairs, recorded in ((part.host.handovers, False), (part.host.queued, True))
+    ]
 
 
 def _streams(trace: Trace, launches: Launches, part: RankParts, ops: Numbered) -> list[EdgeList]:
@@ -182,24 +180,25 @@ def _queue(part: RankParts, ops: Numbered) -> EdgeList:
 
 
 def _collectives(ops: Numbered, split: Split) -> list[EdgeList]:
-    """Arrival to transfer of each member (with the peers' lateness as lag), and all arrivals to every transfer.
+    """From the arrivals of all members to the transfer of each, the lateness of unseen peers as lag.
 
     Members of large collectives meet in one op, so that edges grow with the members and not with their square.
     """
     transfer = np.flatnonzero(ops.kind == OpKind.TRANSFER)
     arrival = transfer - 1
     row = ops.comm[transfer]
-    own = EdgeList.of(Rule.COLLECTIVE, arrival, transfer, lag_ns=split.lateness_ns[row])
+    late = split.lateness_ns[row]
+    own = EdgeList.of(Rule.COLLECTIVE, arrival, transfer, lag_ns=late)
     arrives: dict[int, list[int]] = defaultdict(list)
     for member, match in enumerate(ops.comms.match[row]):
         arrives[int(match)].append(member)
-    pairs: list[tuple[int, int]] = []
+    pairs: list[tuple[int, int, int]] = []
     for i in map(int, np.flatnonzero(split.rendezvous[row])):
-        match = int(ops.comms.match[row[i]])
+        match, target, lag = int(ops.comms.match[row[i]]), int(transfer[i]), int(late[i])
         if match in ops.meeting:
-            pairs.append((ops.meeting[match], int(transfer[i])))
+            pairs.append((ops.meeting[match], target, lag))
         else:
-            pairs += [(int(arrival[j]), int(transfer[i])) for j in arrives[match] if j != i]
-    pairs += [(int(arrival[j]), op) for match, op in ops.meeting.items() for j in arrives[match]]
-    columns = np.array(pairs, np.int64).reshape(-1, 2)
-    return [own, EdgeList.of(Rule.COLLECTIVE, columns[:, 0], columns[:, 1])]
+            pairs += [(int(arrival[j]), target, lag) for j in arrives[match] if j != i]
+    pairs += [(int(arrival[j]), op, 0) for match, op in ops.meeting.items() for j in arrives[match]]
+    columns = np.array(pairs, np.int64).reshape(-1, 3)
+    return [own, EdgeList.of(Rule.COLLECTIVE, columns[:, 0], columns[:, 1], lag_ns=columns[:, 2])]

@@ -8,6 +8,7 @@ import numpy as np
 
 from replay.core.columns import Bool, Int64
 from replay.graph.calls import CallKind
+from replay.graph.device_waits import device_waits, wait_tasks
 from replay.graph.launch_join import Launches
 from replay.graph.selection import RankStep
 from replay.graph.syncs import StreamIndex, record_calls, sync_rows
@@ -31,14 +32,19 @@ def stream_waits(trace: Trace, launches: Launches, step: RankStep, streams: Stre
     the recorded stream before that call, together with whatever that stream had been told to wait for since that op;
     the target is the first op launched on the waiting stream after the wait call. Inferred: the target is the next op
     the waiting thread launches, the source the op of another stream, launched before the wait, that ended last before
-    the target began. One without any consistent source is dropped.
+    the target began. One without any consistent source is dropped. Waits that show as tasks of a stream are taken
+    from there (:mod:`replay.graph.device_waits`).
     """
+    by_task = device_waits(trace, launches, step)
+    as_tasks = frozenset(trace.correlation[wait_tasks(trace, step.rank)].tolist())
     next_launch = _next_launch_of_thread(trace, launches, step)
     recorded = _RecordedWaits(trace, launches, step, streams)
-    found: list[tuple[int, int, bool]] = []
-    dropped = 0
+    found = [(*pair, False) for pair in zip(by_task.source.tolist(), by_task.target.tolist(), strict=True)]
+    dropped = by_task.dropped
     calls = np.concatenate((step.early, step.calls))
     for call in map(int, calls[launches.call_kind[calls] == CallKind.STREAM_WAIT]):
+        if int(trace.correlation[call]) in as_tasks:
+            continue
         if recorded.knows(call):
             found += [(source, target, True) for source, target in recorded.pairs(call)]
             continue

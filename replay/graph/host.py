@@ -16,6 +16,7 @@ from replay.graph.handover import Activity, Handover, find_handovers
 from replay.graph.launch_join import Launches
 from replay.graph.selection import RankStep
 from replay.graph.spins import Spin, find_spins
+from replay.graph.task_queue import queue_handovers, task_queue
 from replay.graph.transfer_waits import TransferWait, TransferWaits, transfer_waits
 from replay.graph.types import OpKind
 from replay.trace import EventKind, Trace
@@ -39,6 +40,7 @@ class HostOps:
     call_op: dict[int, int] = field(default_factory=dict)  # call event → its op
     after_call: dict[int, int] = field(default_factory=dict)  # call event → next op of the thread
     handovers: list[tuple[int, int]] = field(default_factory=list)  # (releasing op, released op)
+    queued: list[tuple[int, int]] = field(default_factory=list)  # the same at the ends of a recorded task queue
     spins: list[tuple[Spin, int]] = field(default_factory=list)  # (what was polled for, released op)
     transfers: list[tuple[TransferWait, int]] = field(default_factory=list)  # (what was waited for, released op)
     in_calls: list[tuple[int, int]] = field(default_factory=list)  # (call, transfer that ended before it returned)
@@ -66,13 +68,15 @@ class CallTiming:
 def host_ops(trace: Trace, launches: Launches, step: RankStep, timing: dict[int, CallTiming]) -> HostOps:
     """Ops of all threads that act in the step; ``timing`` holds the calls whose measured duration contains a wait."""
     threads = _activities(trace, launches, step)
-    handovers = find_handovers(threads)
+    queue = task_queue(trace, step.rank)
+    queued = queue_handovers(trace, queue, step)
+    handovers = tuple(h for h in find_handovers(threads) if h.waiter not in queue.takers)
     spins = find_spins(trace, launches, step, threads)
     ops = HostOps()
     acts = _acts(trace, step, threads)
     released = {t.lane: _released(trace, launches, step, t, acts[t.lane]) for t in threads}
     known: list[Spin | TransferWait] = [*spins, *(wait for found in released.values() for wait in found.silences)]
-    handovers = tuple(h for h in handovers if not any(_covers(wait, h) for wait in known))
+    handovers = (*(h for h in handovers if not any(_covers(wait, h) for wait in known)), *queued)
     ends: dict[tuple[int, int], int] = {}  # (lane, time) → op that ends there
     pending: list[tuple[Handover, int]] = []
     for thread in threads:
@@ -82,10 +86,11 @@ def host_ops(trace: Trace, launches: Launches, step: RankStep, timing: dict[int,
         calls = acts[thread.lane]
         waits = [wait for wait in waits if not _inside(trace, calls, wait)]
         _Tiling(ops, thread, timing, trace).run(calls, waits, cuts, ends, pending)
+    recorded = frozenset(queued)
     for handover, op in pending:
         source = ends.get((handover.source, handover.released_ns))
         if source is not None:
-            ops.handovers.append((source, op))
+            (ops.queued if handover in recorded else ops.handovers).append((source, op))
     return ops
 
 

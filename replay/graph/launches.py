@@ -17,6 +17,7 @@ from replay.graph.edge_list import EdgeList
 from replay.graph.lags import typical_delay
 from replay.graph.launch_join import Launches
 from replay.graph.number import Numbered, RankParts
+from replay.graph.staging import staging_ns
 from replay.graph.types import Rule
 from replay.graph.waits import CallCosts
 from replay.trace import Trace
@@ -62,7 +63,8 @@ def launch_edges(trace: Trace, launches: Launches, costs: CallCosts, part: RankP
     """From each launch call to its work; of a graph launch only to the node that starts first.
 
     Work is submitted one latency after the start of an ordinary call. A call that took far longer for its own reasons
-    (loading a module) submits at its end, so its edge starts there, less the usual cost of the call.
+    (loading a module) submits at its end, so its edge starts there, less the usual cost of the call. A copy that the
+    driver stages keeps its own delay.
     """
     events = part.step.device
     call = launches.call[events]
@@ -76,6 +78,9 @@ def launch_edges(trace: Trace, launches: Launches, costs: CallCosts, part: RankP
     slow &= ~np.isin(launches.call_kind[call], HANDING_OVER)  # these go on after they have handed over
     lag = np.array([latency[way] for way in _way(launches.call_kind[call]).tolist()], np.int64)
     lag -= np.where(slow, costs.entry_ns[call], 0)
+    staged = staging_ns(trace, launches, part.step)
+    slow &= staged < 0
+    lag = np.where(staged >= 0, staged, lag)
     has_edge = (source >= 0) & (~graph | first)
     return [
         EdgeList.of(Rule.LAUNCH, source[mine], target[mine], lag_ns=lag[mine], from_start=from_start)

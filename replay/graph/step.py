@@ -181,7 +181,7 @@ def _launch_window(trace: Trace, rank: int, members: Int64, first: int, last: in
 
 def launch_counts(trace: Trace, steps: Steps) -> list[tuple[int, int]]:
     """Per step: launch calls made in it, and how many of them have their device work in the file."""
-    pattern = re.compile(r"LaunchKernel|MemcpyAsync")
+    pattern = re.compile(r"LaunchKernel|MemcpyAsync|^Node@launch$")
     is_launch = np.fromiter((pattern.search(name) is not None for name in trace.names), np.bool_, len(trace.names))
     runtime = np.flatnonzero((trace.kind == EventKind.RUNTIME) & (trace.correlation >= 0))
     calls = runtime[is_launch[trace.name[runtime]]]

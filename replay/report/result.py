@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import orjson
 
+from replay.report.ascend import AscendFacts
 from replay.report.log_facts import LogFacts
 from replay.report.structure import StructureFacts
 
@@ -205,6 +206,7 @@ class Inspection(Measured):
     log: LogFacts | None = None  # of a training log
     top_ops: tuple[OpTotal, ...] = ()
     launch_coverage_pct: float | None = None
+    ascend: AscendFacts | None = None  # statistics of an Ascend profile
     structure: StructureFacts | None = None  # layers, micro-batches, phases found in the step of a trace
     questions: tuple[Topic, ...] = ()
     nothing_to_replay: str | None = None

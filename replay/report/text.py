@@ -12,6 +12,7 @@ from rich.console import Group
 from replay.report import log_text
 from replay.report import text_sections as sections
 from replay.report import text_tables as tables
+from replay.report.ascend_text import ascend_tables
 from replay.report.console import console
 from replay.report.result import Inspection, RunResult
 from replay.report.structure_text import structure
@@ -38,6 +39,7 @@ _INSPECTION = (
     tables.rank_table,
     structure,
     tables.top_ops,
+    ascend_tables,
     tables.collectives,
     tables.chunk_costs,
     sections.trust,

@@ -68,7 +68,7 @@ def lateness_part(target: Graph, source_step_ns: int, ratio: float) -> Part:
     """
     edges = target.edges
     late = (target.kind[edges.source] == OpKind.ARRIVAL) & (target.kind[edges.target] == OpKind.TRANSFER)
-    late &= (target.comm[edges.source] == target.comm[edges.target]) & (edges.lag_ns > 0)
+    late &= edges.lag_ns > 0
     following = ratio
     for _ in range(FOLLOWINGS if late.any() else 0):
         lag = np.where(late, np.rint(edges.lag_ns * following).astype(np.int64), edges.lag_ns)

@@ -9,6 +9,7 @@ from parsers import ReadOptions, read, run_description
 from replay.core.errors import RefusedError
 from replay.program.label import label
 from replay.recording import PipelineRecording
+from replay.report.ascend import ascend_facts
 from replay.report.result import Inspection, LayoutFacts, Topic, extend
 from replay.report.statistics import launch_coverage_pct, top_ops
 from replay.report.structure import structure
@@ -51,6 +52,7 @@ def _inspect_trace(trace: Trace, source: Source, facts: Facts) -> Inspection:
         model=source.model.to_json(),
         top_ops=top_ops(trace),
         launch_coverage_pct=launch_coverage_pct(trace),
+        ascend=ascend_facts(trace),
         questions=(*_graph_topics(baseline), *program_topics(baseline, source)),
         structure=structure(baseline.graph, labels),
     )
@@ -65,6 +67,7 @@ def _without_replay(trace: Trace, source: Source, reason: str) -> Inspection:
         model=source.model.to_json(),
         top_ops=top_ops(trace),
         launch_coverage_pct=launch_coverage_pct(trace),
+        ascend=ascend_facts(trace),
         nothing_to_replay=reason,
     )
 

@@ -1,0 +1,165 @@
+"""Decoding of Ascend timelines (trace_view.json, msprof_*.json): the args that are used, sorted by what a row is.
+
+A row is told by the name of its process ("Ascend Hardware", "CANN", …), never by its category, which most rows lack.
+Names of processes may follow the rows, so rows are kept by process id and sorted at the end.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+
+import msgspec
+
+from parsers._categories import SKIPPED_PHASES
+from parsers._chrome_events import Args, Event, Losses, events
+from parsers._chrome_stream import ChromeStream
+from parsers._numbers import Scalar
+
+_HOST_CATEGORIES = ("cpu_op", "enqueue", "dequeue", "python_function")
+_FLOWS = {"HostToDevice": "launch", "async_npu": "op", "MsTx": ""}
+_PROCESSES = {
+    "python": "framework",
+    "cann": "cann",
+    "ascend hardware": "device",
+    "hccl": "communication",
+    "communication": "communication",
+    "overlap analysis": "overlap",
+}
+OTHER = "other"
+
+
+class AscendArgs(Args, gc=False):
+    """Args of Ascend rows beside those of Kineto's; missing numbers are -1."""
+
+    connection: Scalar = msgspec.field(default=-1, name="connection_id")
+    queued: Scalar = msgspec.field(default=-1, name="correlation_id")
+    item: Scalar = msgspec.field(default=None, name="item_id")
+    task_type: Scalar = msgspec.field(default=None, name="Task Type")
+    size: Scalar = msgspec.field(default=-1, name="size(B)")
+    count: Scalar = -1
+    data_type: Scalar = None
+    algorithm: Scalar = msgspec.field(default=None, name="alg_type")
+    rank_size: Scalar = -1
+    stream_id: Scalar = msgspec.field(default=-1, name="stream id")
+    source_rank: Scalar = msgspec.field(default=-1, name="src rank")
+    target_rank: Scalar = msgspec.field(default=-1, name="dst rank")
+    packet_bytes: Scalar = msgspec.field(default=-1, name="size(Byte)")
+    transport: Scalar = msgspec.field(default=None, name="transport type")
+    labels: Scalar = None
+
+
+class AscendEvent(Event, gc=False):
+    """One record of an Ascend timeline; ``id`` joins the two ends of a flow."""
+
+    args: AscendArgs | None = None
+    id: Scalar = None
+
+
+class AscendSchema:
+    """The fields above."""
+
+    event: type[Event] = AscendEvent
+    args: type[Args] = AscendArgs
+
+    def __init__(self) -> None:
+        self._many = msgspec.json.Decoder(list[AscendEvent])
+        self._one = msgspec.json.Decoder(AscendEvent)
+
+    def run(self, text: bytes) -> list[Event]:
+        """Events of a JSON list."""
+        return list[Event](self._many.decode(text))
+
+    def one(self, text: bytes) -> Event:
+        """A single event."""
+        return self._one.decode(text)
+
+
+@dataclass(slots=True)
+class Flow:
+    """Both ends of an arrow: (process, thread, time as written)."""
+
+    sources: list[tuple[str, str, str]] = field(default_factory=list)
+    targets: list[tuple[str, str, str]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Timeline:
+    """Rows of one device by what they are, with the names of threads and the arrows between rows."""
+
+    rows: dict[str, list[AscendEvent]] = field(default_factory=lambda: defaultdict(list))
+    threads: dict[tuple[str, str], str] = field(default_factory=dict)
+    labels: dict[str, str] = field(default_factory=dict)  # process → "NPU 0", "CPU"
+    flows: dict[str, dict[str, Flow]] = field(default_factory=lambda: {"launch": {}, "op": {}})
+    losses: Losses = field(default_factory=Losses)
+    skipped: Counter[str] = field(default_factory=Counter)
+    cut_short: list[str] = field(default_factory=list)  # files that end in the middle
+
+    def thread_of(self, event: Event) -> str:
+        """Name of an event's thread, empty when it has none."""
+        return self.threads.get((str(event.pid), str(event.tid)), "")
+
+
+def place(event: Event) -> tuple[str, str, str]:
+    """Where and when an event begins, as arrows name it."""
+    return str(event.pid), str(event.tid), bytes(event.ts).decode("ascii", "replace").strip('" ')
+
+
+def read_timeline(streams: list[ChromeStream]) -> Timeline:
+    """All slices of one timeline. Raises :class:`TraceError` where a file holds no list of events."""
+    timeline = Timeline()
+    by_process: dict[str, list[AscendEvent]] = defaultdict(list)
+    roles: dict[str, str] = {}
+    for stream in streams:
+        for batch in events(stream, timeline.losses, SCHEMA):
+            for event in batch:
+                if isinstance(event, AscendEvent):
+                    _take(event, timeline, by_process, roles)
+        if stream.cut_short:
+            timeline.cut_short.append(stream.name)
+    for process, rows in by_process.items():
+        for event in rows:
+            timeline.rows[_role_of(event, roles.get(process, ""))].append(event)
+    return timeline
+
+
+def _take(
+    event: AscendEvent, timeline: Timeline, by_process: dict[str, list[AscendEvent]], roles: dict[str, str]
+) -> None:
+    process = str(event.pid)
+    if event.ph == "X":
+        by_process[process].append(event)
+        return
+    timeline.skipped[SKIPPED_PHASES.get(event.ph, "records of unknown phase")] += 1
+    if event.ph in ("s", "f", "t"):
+        _take_flow(event, timeline)
+    elif event.ph == "M" and event.args is not None:
+        if event.name == "process_name":
+            roles[process] = _PROCESSES.get(str(event.args.name).strip().lower(), OTHER)
+        elif event.name == "thread_name":
+            timeline.threads[process, str(event.tid)] = str(event.args.name or "")
+        elif event.name == "process_labels":
+            timeline.labels[process] = str(event.args.labels)
+
+
+def _take_flow(event: AscendEvent, timeline: Timeline) -> None:
+    kind = _FLOWS.get(str(event.cat), "")
+    if kind and event.id is not None:
+        flow = timeline.flows[kind].setdefault(str(event.id), Flow())
+        (flow.sources if event.ph == "s" else flow.targets).append(place(event))
+
+
+def _role_of(event: AscendEvent, named: str) -> str:
+    """What a row is by its process; of processes without a known name, framework rows have categories of their own."""
+    if named not in ("", OTHER):
+        return named
+    if str(event.cat) in _HOST_CATEGORIES:
+        return "framework"
+    if named or event.args is None:
+        return OTHER
+    if event.args.task_type is not None:
+        return "device"
+    return "communication" if str(event.name).lower().startswith("hcom_") else "cann" if event.args.item else OTHER
+
+
+SCHEMA = AscendSchema()

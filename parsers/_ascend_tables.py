@@ -1,0 +1,224 @@
+"""Small files beside an Ascend timeline: rank and groups, communication statistics, the kernel and step tables.
+
+Sources of the layouts: torch_npu's profiler package and msprof's reference of data files. Columns come and go with
+versions and levels; what is missing stays unknown.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import msgspec
+
+from parsers._ascend_folder import RankFiles, Role
+from parsers._ascend_text import cell, microseconds_ns
+from parsers.source import SourceFile
+from replay.core.units import NS_PER_MS, NS_PER_US
+from replay.trace import MISSING, Group, StepTableRow
+
+_RANK_IN_NAME = re.compile(r"profiler_info_(\d+)\.json$")
+_JSON = (Role.COMMUNICATION, Role.MATRIX, Role.INFO, Role.METADATA)
+_STEP_KEYS = ("Device_id", "Step", "Type", "Index", "DP Index", "PP Index", "TP Index")
+_TOTALS = ("total op info", "total hccl operators")
+_PEER_PAIR = re.compile(r"^(\d+)-(\d+)$")
+
+
+@dataclass(frozen=True, slots=True)
+class CommStatistics:
+    """One operator of ``communication.json``; -1 where it does not say."""
+
+    name: str  # "hcom_allReduce__586_0_1"
+    group: str  # full id of the communicator
+    start_ns: int
+    dur_ns: int
+    transit_ns: int  # also -1 where it is 0: the master plane of some collectives moves nothing
+
+
+@dataclass(frozen=True, slots=True)
+class KernelRow:
+    """One row of ``kernel_details.csv`` or ``op_summary``."""
+
+    name: str
+    op_type: str
+    core: str  # "AI_CORE", "MIX_AIC", "AI_VECTOR_CORE", …
+    start_ns: int
+    dur_ns: int
+    wait_ns: int
+    input_shapes: str  # "4096,7168;7168,2048"
+    input_dtypes: str
+    input_formats: str
+    output_shapes: str
+    output_dtypes: str
+    output_formats: str
+    cube_utilization_pct: float  # NaN unknown
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the JSON files beside a timeline say of its rank."""
+
+    rank: int = MISSING
+    world_size: int = MISSING
+    level: str = ""
+    groups: tuple[Group, ...] = ()
+    versions: tuple[tuple[str, str], ...] = ()
+
+
+def read_settings(files: RankFiles) -> Settings:
+    """Rank, level and groups from ``profiler_info*.json`` and ``profiler_metadata.json``."""
+    rank, level, versions = MISSING, "", []
+    for file in files.of(Role.INFO):
+        info = _object(file)
+        named = _RANK_IN_NAME.search(file.name)
+        rank = max(rank, _int(info.get("rank_id")), int(named[1]) if named else MISSING)
+        level = str(_dict(_dict(info.get("config")).get("experimental_config")).get("_profiler_level", "")) or level
+        versions += [(key, str(info[key])) for key in ("torch_npu_version", "cann_version") if info.get(key)]
+    groups: list[Group] = []
+    world = MISSING
+    for metadata in map(_object, files.of(Role.METADATA)):
+        environment = _dict(metadata.get("ENV_VARIABLES"))
+        world = max(world, _int(environment.get("WORLD_SIZE")))
+        world = max(world, _int(_dict(metadata.get("distributed_args")).get("world_size")))
+        rank = rank if rank != MISSING else _int(environment.get("RANK"))
+        groups += [_group(name, entry) for name, entry in _dict(metadata.get("parallel_group_info")).items()]
+    world = max([world, *(len(group.ranks) for group in groups if group.description == "default_group")])
+    return Settings(rank, world, level, tuple(groups), tuple(dict.fromkeys(versions)))
+
+
+def _group(name: str, entry: object) -> Group:
+    found = _dict(entry)
+    listed = found.get("global_ranks")
+    ranks = tuple(map(_int, listed)) if isinstance(listed, list) else ()
+    return Group(name, str(found.get("group_name", "")), ranks, len(ranks) or MISSING)
+
+
+def read_communication(files: RankFiles) -> list[CommStatistics]:
+    """Operators of ``communication.json`` in any of its nestings, without its totals."""
+    return [row for file in files.of(Role.COMMUNICATION) for row in _operators(_object(file))]
+
+
+def _operators(level: dict[str, object]) -> Iterator[CommStatistics]:
+    for key, value in level.items():
+        entry = _dict(value)
+        times = _dict(entry.get("Communication Time Info"))
+        if not times:
+            yield from _operators(entry)
+        elif key.lower() not in _TOTALS:
+            name, _, group = key.partition("@")
+            start = microseconds_ns(str(times.get("Start Timestamp(us)", "")))
+            elapse, transit = (_float(times.get(f"{word} Time(ms)")) for word in ("Elapse", "Transit"))
+            dur, wire = (round(value * NS_PER_MS) if value > 0 else MISSING for value in (elapse, transit))
+            yield CommStatistics(name, group, start, dur, wire)
+
+
+def group_sizes(files: RankFiles) -> dict[str, int]:
+    """Group id → the fewest members it can have: one more than the largest number in ``communication_matrix.json``."""
+    sizes: dict[str, int] = {}
+    for file in files.of(Role.MATRIX):
+        _collect_sizes(_object(file), "", sizes)
+    return sizes
+
+
+def _collect_sizes(level: dict[str, object], group: str, sizes: dict[str, int]) -> None:
+    for key, value in level.items():
+        pair = _PEER_PAIR.match(key)
+        if pair:
+            sizes[group] = max(sizes.get(group, 0), int(pair[1]) + 1, int(pair[2]) + 1)
+        elif isinstance(value, dict):
+            _collect_sizes(value, key.rpartition("@")[2] if "@" in key else group, sizes)
+
+
+def read_kernels(files: RankFiles) -> tuple[list[KernelRow], int]:
+    """Rows of all kernel tables with a start and a duration, and how many have none."""
+    kept, lost = [], 0
+    for file in files.of(Role.KERNELS):
+        for row in table(file):
+            kernel = _kernel(row)
+            if kernel.start_ns >= 0 and kernel.dur_ns >= 0:
+                kept.append(kernel)
+            else:
+                lost += 1
+    return kept, lost
+
+
+def _kernel(row: dict[str, str]) -> KernelRow:
+    def first(*names: str) -> str:
+        return next((cell(row[name]) for name in names if row.get(name)), "")
+
+    utilization = _float(first("cube_utilization(%)", "cube_utilization( %)"))
+    return KernelRow(
+        name=first("Name", "Op Name"),
+        op_type=first("Type", "OP Type"),
+        core=first("Accelerator Core", "Task Type"),
+        start_ns=microseconds_ns(first("Start Time(us)", "Task Start Time(us)")),
+        dur_ns=microseconds_ns(first("Duration(us)", "Task Duration(us)")),
+        wait_ns=microseconds_ns(first("Wait Time(us)", "Task Wait Time(us)")),
+        input_shapes=first("Input Shapes").replace('"', ""),
+        input_dtypes=first("Input Data Types").replace('"', ""),
+        input_formats=first("Input Formats").replace('"', ""),
+        output_shapes=first("Output Shapes").replace('"', ""),
+        output_dtypes=first("Output Data Types").replace('"', ""),
+        output_formats=first("Output Formats").replace('"', ""),
+        cube_utilization_pct=utilization if utilization >= 0 else float("nan"),
+    )
+
+
+def read_steps(files: RankFiles, rank: int) -> tuple[StepTableRow, ...]:
+    """Rows of ``step_trace_time.csv``; a recording without steps leaves the step empty."""
+    found = []
+    for file in files.of(Role.STEPS):
+        for row in table(file):
+            times = {
+                name: _float(cell(value)) / (NS_PER_MS // NS_PER_US)
+                for name, value in row.items()
+                if name not in _STEP_KEYS
+            }
+            parts = tuple((name, value) for name, value in times.items() if value >= 0)
+            found.append(StepTableRow(rank, cell(row.get("Step")), parts))
+    return tuple(found)
+
+
+def table(file: SourceFile) -> list[dict[str, str]]:
+    """Rows of a CSV file by column name; cells may hold newlines, lines may end in CRLF, rows may be short."""
+    text = file.read().decode("utf-8-sig", "replace").replace("\0", "")
+    reader = csv.DictReader(io.StringIO(text, newline=""), restval="")
+    return [{(key or "").strip(): value for key, value in row.items() if isinstance(value, str)} for row in reader]
+
+
+def damaged(files: RankFiles) -> tuple[str, ...]:
+    """A sentence for each JSON file that cannot be decoded; what it would have told stays unknown."""
+    found = []
+    for file in (file for role in _JSON for file in files.of(role)):
+        try:
+            msgspec.json.decode(file.read().decode("utf-8-sig", "replace"))
+        except msgspec.DecodeError as error:
+            found.append(f"{file.name} is damaged ({error}) and was left out")
+    return tuple(found)
+
+
+def _object(file: SourceFile) -> dict[str, object]:
+    """A JSON object, empty where the file is damaged."""
+    try:
+        return _dict(msgspec.json.decode(file.read().decode("utf-8-sig", "replace")))
+    except msgspec.DecodeError:
+        return {}
+
+
+def _dict(value: object) -> dict[str, object]:
+    return value if isinstance(value, dict) else {}
+
+
+def _int(value: object) -> int:
+    text = str(value).strip()
+    return int(text) if re.fullmatch(r"\d{1,9}", text) else MISSING
+
+
+def _float(value: object) -> float:
+    try:
+        return float(str(value))
+    except ValueError:
+        return float(MISSING)

@@ -1,0 +1,57 @@
+"""Text of Ascend cells: shapes, types and numbers as CANN and torch_npu write them."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+import msgspec
+
+from parsers._numbers import us_to_ns
+from replay.trace import MISSING
+
+_DIMS = re.compile(r"-?\d+")
+_MISSING_WORDS = frozenset({"", "n/a", "na", "nan", "null", "none", "-"})
+
+
+def cell(text: str | None) -> str:
+    """A CSV cell without the tabs and quotes that keep spreadsheets from rounding it, empty where it is N/A."""
+    clean = (text or "").strip().strip('"').strip()
+    return "" if clean.lower() in _MISSING_WORDS else clean
+
+
+def microseconds_ns(text: str) -> int:
+    """Exact ns of decimal microseconds, -1 where there is no number."""
+    values, valid = us_to_ns([cell(text).encode()])
+    return int(values[0]) if valid[0] else MISSING
+
+
+@lru_cache(maxsize=4096)
+def dims_json(raw: bytes) -> str:
+    """ "Input Dims" (``32,64;\\r\\n;\\r\\n``) as a JSON list of shapes, an empty one for each scalar."""
+    text = _text(raw)
+    return msgspec.json.encode([_dims(part) for part in text.split(";")] if text else []).decode()
+
+
+@lru_cache(maxsize=4096)
+def types_json(raw: bytes) -> str:
+    """ "Input type" (``float;\\r\\nScalar``) as a JSON list of words."""
+    text = _text(raw)
+    return msgspec.json.encode([part.strip() for part in text.split(";")] if text else []).decode()
+
+
+def _dims(text: str) -> list[int]:
+    return [int(number) for number in _DIMS.findall(text)]
+
+
+def _text(raw: bytes) -> str:
+    """The string inside of raw JSON; a list is taken as it would be written in a cell."""
+    if not raw:
+        return ""
+    try:
+        value: object = msgspec.json.decode(raw.decode("utf-8", "replace"))
+    except msgspec.DecodeError:
+        return ""
+    if isinstance(value, list):
+        return ";".join(",".join(map(str, part)) if isinstance(part, list) else str(part) for part in value)
+    return str(value).strip().strip('"')

@@ -1,0 +1,227 @@
+"""Ascend profiles: the output folders of torch_npu, msprof and MindSpore, one or many ranks, and their timelines.
+
+A rank is a ``*_ascend_pt`` folder, a bare ``ASCEND_PROFILER_OUTPUT``, or a timeline alone. The timeline gives the ops;
+the tables beside it add ids, members and times of collectives, and the shapes and cores of kernels, never ops.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from parsers._ascend_details import with_details
+from parsers._ascend_events import Timeline, read_timeline
+from parsers._ascend_folder import RankFiles, Role, group, role_of
+from parsers._ascend_groups import Member, groups_of, known_ids, members, shifts
+from parsers._ascend_hccl import HcclOp
+from parsers._ascend_rows import AscendContent, read_rows
+from parsers._ascend_tabled import tabled_rows
+from parsers._ascend_tables import (
+    CommStatistics,
+    KernelRow,
+    Settings,
+    damaged,
+    group_sizes,
+    read_communication,
+    read_kernels,
+    read_settings,
+    read_steps,
+)
+from parsers._chrome_header import Header
+from parsers._chrome_stream import PIECE_BYTES, ChromeStream
+from parsers._combine import FileContent, combine
+from parsers._ranks import rank_in_name
+from parsers._rows import CommInfo, Rows
+from parsers.source import SourceFile
+from replay.core.errors import RefusedError, TraceError
+from replay.core.units import NS_PER_US
+from replay.trace import MISSING, Group, Health, StepTableRow, Trace
+
+if TYPE_CHECKING:
+    from parsers import ReadOptions
+
+FORMAT = "ascend"
+
+
+@dataclass(frozen=True, slots=True)
+class _Rank:
+    """Everything read of one rank; the timeline's file may be several slices."""
+
+    file: str
+    number: int
+    settings: Settings
+    content: AscendContent
+    statistics: list[CommStatistics]
+    members: dict[int, Member]  # filled when the ids of all ranks are known
+    kernels: list[KernelRow]
+    steps: tuple[StepTableRow, ...]
+    health: Health
+
+
+def sniff(head: bytes, path: Path) -> bool:
+    """True for timelines, tables, settings and databases that Ascend's profilers write."""
+    return role_of(head) is not None
+
+
+def read(files: Sequence[SourceFile], options: ReadOptions, *, piece_bytes: int = PIECE_BYTES) -> Trace:
+    """All ranks as one trace; from kernel tables, and not to be replayed, where no rank has a timeline.
+
+    Raises :class:`RefusedError` where there are neither, :class:`TraceError` where no row is usable.
+    """
+    folders, repeated = group(files)
+    chosen = [folder for folder in folders if folder.timelines] or [f for f in folders if f.of(Role.KERNELS)]
+    if not chosen:
+        raise RefusedError(_why_not(folders))
+    ranks = [_read_rank(folder, options, piece_bytes) for folder in chosen]
+    ranks = _numbered([rank for rank in ranks if len(rank.content.rows)] or [_unusable(ranks)])
+    ids = known_ids((rank.settings for rank in ranks), (rank.statistics for rank in ranks))
+    ranks = [replace(rank, members=members(rank.content.ops, rank.statistics, ids)) for rank in ranks]
+    trace = combine(_contents(ranks, folders), FORMAT)
+    numbers = _numbers(trace, ranks)
+    trace = with_details(trace, {number: rank.kernels for number, rank in zip(numbers, ranks, strict=True)})
+    return replace(
+        trace,
+        health=trace.health.merged(_left_out(folders, repeated)),
+        step_table=tuple(
+            replace(row, rank=number) for number, rank in zip(numbers, ranks, strict=True) for row in rank.steps
+        ),
+        not_replayable="" if chosen[0].timelines else _why_not(folders),
+    )
+
+
+def _contents(ranks: Sequence[_Rank], folders: Sequence[RankFiles]) -> list[FileContent]:
+    """Rows of every rank, with groups, counts and sizes that agree between ranks."""
+    sizes: dict[str, int] = {}
+    for folder in folders:
+        for name, size in group_sizes(folder).items():
+            sizes[name] = max(sizes.get(name, 0), size)
+    users = {rank.number if rank.number >= 0 else at: rank.members for at, rank in enumerate(ranks)}
+    groups = groups_of(users, [rank.settings for rank in ranks], sizes)
+    named = {group.name: group for group in groups}
+    world = _world_size(ranks, groups)
+    contents = []
+    for rank, shift in zip(ranks, shifts([rank.members for rank in ranks]), strict=True):
+        header = Header(rank.number, world, groups=groups, device="Ascend", metadata=_metadata(rank))
+        contents.append(FileContent(rank.file, _with_groups(rank, shift, named), header, rank.health))
+    return contents
+
+
+def _world_size(ranks: Sequence[_Rank], groups: Sequence[Group]) -> int:
+    """As recorded, else the largest group met: the job has at least that many ranks."""
+    recorded = max(rank.settings.world_size for rank in ranks)
+    return recorded if recorded > 0 else max((group.size for group in groups), default=MISSING)
+
+
+def _read_rank(folder: RankFiles, options: ReadOptions, piece_bytes: int) -> _Rank:
+    settings = read_settings(folder)
+    kernels, lost = read_kernels(folder)
+    without_times = {"kernel table rows without times": lost} if lost else {}
+    tables = Health(events=lost, dropped=without_times, warnings=damaged(folder))
+    statistics = read_communication(folder)
+    if folder.timelines:
+        timeline = read_timeline([ChromeStream(file.blocks(piece_bytes), file.name) for file in folder.timelines])
+        content = read_rows(timeline, keep_modules=options.keep_modules)
+        name, health = folder.timelines[0].name, _health(timeline, content).merged(tables)
+    else:
+        content = tabled_rows(kernels, statistics)
+        name, health = folder.of(Role.KERNELS)[0].name, tables.merged(Health(events=len(kernels)))
+    number = settings.rank if settings.rank != MISSING else rank_in_name(folder.folder.name)
+    return _Rank(name, number, settings, content, statistics, {}, kernels, read_steps(folder, number), health)
+
+
+def _health(timeline: Timeline, content: AscendContent) -> Health:
+    return Health(
+        events=timeline.losses.seen,
+        dropped=dict(timeline.losses.dropped + content.dropped),
+        skipped=dict(timeline.skipped + content.skipped),
+        clipped=dict(timeline.losses.repaired),
+        inferred=dict(content.inferred),
+        warnings=tuple(f"{name} ends in the middle; the events before are used" for name in timeline.cut_short),
+    )
+
+
+def _with_groups(rank: _Rank, shift: dict[str, int], groups: dict[str, Group]) -> Rows:
+    """The rank's rows, every collective with its group, its place in it and its time on the wire."""
+    rows = rank.content.rows
+    comms = dict(rows.comms)
+    for row, member in rank.members.items():
+        info = _described(comms[row], member, shift)
+        comms[row] = replace(info, peer=_peer(member.op, groups.get(member.group), rank.number))
+    return replace(rows, comms=comms)
+
+
+def _described(info: CommInfo, member: Member, shift: dict[str, int]) -> CommInfo:
+    op, statistics = member.op, member.statistics
+    transfer = op.transfer_ns
+    if transfer < 0 and statistics is not None:
+        transfer = min(statistics.transit_ns, op.dur_ns)
+    sequence = op.counter + shift.get(member.group, 0) if op.counter >= 0 else MISSING
+    return replace(info, group=member.group, sequence=sequence, transfer_ns=transfer)
+
+
+def _peer(op: HcclOp, group: Group | None, rank: int) -> int:
+    """Global rank of a send's or receive's partner: the other one of two, else of its number in the group."""
+    if not op.operator.lower().startswith(("send", "recv", "receive")):
+        return MISSING
+    members = group.ranks if group is not None else ()
+    others = [member for member in members if member != rank]
+    if len(others) == 1:
+        return others[0]
+    if 0 <= op.partner < len(members):
+        return members[op.partner]
+    return op.partner if group is None or op.partner >= max(group.size, 0) else MISSING
+
+
+def _numbered(ranks: list[_Rank]) -> list[_Rank]:
+    """Where no file tells any rank, the numbers of the devices do, if they differ."""
+    devices = [rank.content.device for rank in ranks]
+    told = any(rank.number != MISSING for rank in ranks)
+    if told or MISSING in devices or len(set(devices)) < len(devices):
+        return ranks
+    return [replace(rank, number=device) for rank, device in zip(ranks, devices, strict=True)]
+
+
+def _numbers(trace: Trace, ranks: Sequence[_Rank]) -> list[int]:
+    """Rank numbers as combined: recorded ones, else in the order of the files."""
+    recorded = [rank.number for rank in ranks]
+    return recorded if set(recorded) == set(trace.ranks) else list(trace.ranks)
+
+
+def _metadata(rank: _Rank) -> dict[str, str]:
+    """Facts worth showing; sums of Overlap Analysis are the profiler's own account of the whole recording."""
+    shown = dict(rank.settings.versions)
+    if rank.settings.level:
+        shown["profiler_level"] = rank.settings.level
+    for name, total in sorted(rank.content.overlap_ns.items()):
+        shown[f"overlap_analysis {name} (us)"] = f"{total / NS_PER_US:.3f}"
+    return shown
+
+
+def _left_out(folders: Sequence[RankFiles], repeated: int) -> Health:
+    """Files whose content is not used, and ranks without a timeline."""
+    skipped = Counter({"timelines that repeat another one of their rank": repeated})
+    skipped["sqlite exports beside their timeline"] = sum(len(folder.of(Role.DATABASE)) for folder in folders)
+    skipped["statistics tables"] = sum(len(folder.of(Role.TABLE)) for folder in folders)
+    some = any(folder.timelines for folder in folders)
+    without = sum(some and not folder.timelines and bool(folder.of(Role.KERNELS)) for folder in folders)
+    warnings = (f"{without} ranks have tables but no timeline and were left out",) if without else ()
+    return Health(skipped=dict(+skipped), warnings=warnings)
+
+
+def _why_not(folders: Sequence[RankFiles]) -> str:
+    """What was found instead of a timeline, and how to get one."""
+    found = Counter(role.value for folder in folders for role, files in folder.files.items() for _ in files)
+    what = ", ".join(f"{count} {word}" for word, count in sorted(found.items()))
+    if any(folder.of(Role.DATABASE) for folder in folders):
+        how = "sqlite exports are not read yet: export text as well (export_type Text, or msprof --export=on)"
+    else:
+        how = "record with torch_npu's profiler and keep trace_view.json, or msprof's msprof_*.json"
+    return f"the Ascend output holds no timeline ({what}), and without one nothing can be replayed; {how}"
+
+
+def _unusable(ranks: Sequence[_Rank]) -> _Rank:
+    seen = sum(rank.health.events for rank in ranks)
+    raise TraceError(f"{ranks[0].file}: {seen} records, none of which is an event with a time and a duration")

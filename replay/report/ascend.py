@@ -1,0 +1,141 @@
+"""Statistics as Ascend users know them: operators by type and core, collectives, and the parts of each step."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from replay.core.columns import Int64
+from replay.core.units import NS_PER_MS, NS_PER_US, percent
+from replay.report.ascend_step import StepTime, step_times
+from replay.trace import Trace
+
+FORMAT = "ascend"
+
+
+@dataclass(frozen=True, slots=True)
+class Durations:
+    """Count and durations of what falls into one row; share is of the table's total."""
+
+    count: int
+    total_ms: float
+    min_us: float
+    avg_us: float
+    max_us: float
+    share_pct: float
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorRow:
+    """One row of ``op_statistic.csv``, over all ranks; kernels without a table are listed by their name."""
+
+    op_type: str
+    core: str  # "AI_CORE", "MIX_AIC", "AI_VECTOR_CORE", …; empty unknown
+    durations: Durations
+
+
+@dataclass(frozen=True, slots=True)
+class CommunicationRow:
+    """Collectives of one operator and group, over all ranks; null where the input does not tell bytes or transfer."""
+
+    operator: str
+    group: str
+    durations: Durations
+    transfer_ms: float | None  # on the wire
+    wait_ms: float | None  # the rest
+    nbytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class StepRow:
+    """Parts of a step, ms, by the definitions of ``step_trace_time.csv``: counted here, and as recorded there."""
+
+    rank: int
+    step: str
+    counted: Mapping[str, float]
+    recorded: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class AscendFacts:
+    """Statistics of an Ascend profile; longest first."""
+
+    operators: tuple[OperatorRow, ...]
+    communication: tuple[CommunicationRow, ...]
+    steps: tuple[StepRow, ...]
+
+
+def ascend_facts(trace: Trace) -> AscendFacts | None:
+    """Statistics of an Ascend trace, ``None`` for any other."""
+    if trace.format != FORMAT:
+        return None
+    return AscendFacts(_operators(trace), _communication(trace), _steps(trace))
+
+
+def _operators(trace: Trace) -> tuple[OperatorRow, ...]:
+    by_key: dict[tuple[str, str], list[int]] = defaultdict(list)
+    details = trace.details
+    typed = (
+        dict(zip(details.event.tolist(), zip(details.op_type, details.core, strict=True), strict=True))
+        if details
+        else {}
+    )
+    for event in np.flatnonzero(trace.is_device & (trace.comm < 0)).tolist():
+        if event in typed or not typed:  # copies have no row in the table, as in Ascend's own statistics
+            by_key[typed.get(event, (trace.name_of(event), ""))].append(event)
+    total = int(sum(trace.dur_ns[events].sum() for events in by_key.values()))
+    rows = [OperatorRow(*key, _durations(trace.dur_ns[events], total)) for key, events in by_key.items()]
+    return tuple(sorted(rows, key=lambda row: -row.durations.total_ms))
+
+
+def _communication(trace: Trace) -> tuple[CommunicationRow, ...]:
+    by_key: dict[tuple[str, str], list[int]] = defaultdict(list)
+    events = np.flatnonzero(trace.comm >= 0)
+    for event in events.tolist():
+        code = int(trace.collectives.group[trace.comm[event]])
+        by_key[trace.name_of(event), trace.groups[code].name if code >= 0 else ""].append(event)
+    total = int(trace.dur_ns[events].sum())
+    rows = []
+    for key, own in by_key.items():
+        transfer = _known_sum(trace.collectives.recorded_transfer_ns[trace.comm[own]])
+        nbytes = _known_sum(trace.collectives.nbytes[trace.comm[own]])
+        wait = None if transfer is None else (int(trace.dur_ns[own].sum()) - transfer) / NS_PER_MS
+        on_wire = None if transfer is None else transfer / NS_PER_MS
+        rows.append(CommunicationRow(*key, _durations(trace.dur_ns[own], total), on_wire, wait, nbytes))
+    return tuple(sorted(rows, key=lambda row: -row.durations.total_ms))
+
+
+def _known_sum(values: Int64) -> int | None:
+    return int(values.sum()) if (values >= 0).all() else None
+
+
+def _durations(dur_ns: Int64, total_ns: int) -> Durations:
+    low, mean, high = (float(value) / NS_PER_US for value in (dur_ns.min(), dur_ns.mean(), dur_ns.max()))
+    own = int(dur_ns.sum())
+    return Durations(len(dur_ns), own / NS_PER_MS, low, mean, high, percent(own, total_ns))
+
+
+def _steps(trace: Trace) -> tuple[StepRow, ...]:
+    counted = [] if trace.not_replayable else list(step_times(trace))
+    recorded = {(row.rank, _number(row.step)): dict(row.parts_ms) for row in trace.step_table}
+    rows = [
+        StepRow(own.rank, own.step, _parts(own), recorded.pop((own.rank, _number(own.step)), {})) for own in counted
+    ]
+    rest = [StepRow(rank, step, {}, parts) for (rank, step), parts in recorded.items()]
+    return (*rows, *rest)
+
+
+def _number(step: str) -> str:
+    """Number of a step in either spelling: ``ProfilerStep#50``, ``50``."""
+    return step.rpartition("#")[2]
+
+
+def _parts(own: StepTime) -> dict[str, float]:
+    values = (own.computing_ns, own.not_overlapped_ns, own.overlapped_ns, own.communication_ns, own.free_ns)
+    return dict(zip(PARTS, (value / NS_PER_MS for value in values), strict=True))
+
+
+PARTS: Sequence[str] = ("Computing", "Communication(Not Overlapped)", "Overlapped", "Communication", "Free")

@@ -1,0 +1,55 @@
+"""Ascend's statistics as tables of the terminal report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rich.console import RenderableType
+from rich.markup import escape
+
+from replay.report.ascend import PARTS, Durations
+from replay.report.result import Inspection
+from replay.report.text_tables import heading, new_table
+from replay.report.words import nbytes_words, short
+
+_SHOWN = 12
+_TIMES = ("count", "total ms", "min us", "avg us", "max us", "share")
+
+
+def ascend_tables(result: Inspection) -> Iterable[RenderableType]:
+    """Operators by type and core, collectives, and steps; nothing for other inputs."""
+    facts = result.ascend
+    if facts is None:
+        return
+    if any(row.core for row in facts.operators):
+        yield heading("Operators by type and core")
+        table = new_table("type", "core", *_TIMES, left=2)
+        for row in facts.operators[:_SHOWN]:
+            table.add_row(escape(short(row.op_type)), row.core, *_cells(row.durations))
+        yield table
+    if facts.communication:
+        yield heading("Communication operators")
+        table = new_table("operator", "group", *_TIMES, "transfer ms", "wait ms", "bytes", left=2)
+        for line in facts.communication[:_SHOWN]:
+            split = ["-" if value is None else f"{value:,.3f}" for value in (line.transfer_ms, line.wait_ms)]
+            size = "-" if line.nbytes is None else nbytes_words(line.nbytes)
+            table.add_row(escape(line.operator), escape(short(line.group)), *_cells(line.durations), *split, size)
+        yield table
+    if facts.steps:
+        yield heading("Steps by Ascend's definitions, ms: counted (as in step_trace_time.csv)")
+        table = new_table("rank", "step", *PARTS, left=2)
+        for step in facts.steps[:_SHOWN]:
+            cells = [_both(step.counted.get(part), step.recorded.get(part)) for part in PARTS]
+            table.add_row(str(step.rank), escape(step.step), *cells)
+        yield table
+
+
+def _cells(durations: Durations) -> tuple[str, ...]:
+    times = (durations.min_us, durations.avg_us, durations.max_us)
+    cells = (f"{durations.count:,}", f"{durations.total_ms:,.3f}", *(f"{time:,.2f}" for time in times))
+    return (*cells, f"{durations.share_pct:.2f} %")
+
+
+def _both(counted: float | None, recorded: float | None) -> str:
+    own = "-" if counted is None else f"{counted:,.3f}"
+    return own if recorded is None else f"{own} ({recorded:,.3f})"
