@@ -19,7 +19,7 @@ from importlib.resources import files
 from replay.layout import Layout
 from replay.session.interval import Part
 from replay.session.question import Question
-from replay.trace import MISSING, Trace
+from replay.trace import Trace
 
 FILE = "interval_calibration.toml"
 CPU = "cpu"
@@ -63,7 +63,7 @@ def load(device: str) -> Calibration:
 
 def device_of(trace: Trace) -> str:
     """The device that a trace was recorded on, as calibrations name it: ``cpu`` where its operators are the compute."""
-    return trace.device or (CPU if all(lane.device == MISSING for lane in trace.lanes) else "")
+    return trace.device or (CPU if all(lane.device < 0 for lane in trace.lanes) else "")
 
 
 def changed_sizes(source: Layout, target: Layout, question: Question) -> tuple[str, ...]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -9,9 +11,10 @@ from replay.core.errors import FitError
 from replay.layout import Layout
 from replay.report.validation.types import CaseRow, Width
 from replay.session.interval import Z80, Part
-from replay.session.interval_calibration import Calibration, changed_sizes, load
+from replay.session.interval_calibration import Calibration, changed_sizes, device_of, load
 from replay.session.interval_fit import Evidence, fit
 from replay.session.question import Question
+from replay.trace import Lane
 
 TRUTH = Calibration(measured=0.5, retiming=0.2, floor={"ep": 0.02, "pp": 0.004}, cases=1)
 
@@ -87,3 +90,12 @@ def test_the_installed_calibration_is_read() -> None:
     assert found.measured > 0
     assert found.retiming > 0
     assert all(value >= 0 for value in found.floor.values())
+
+
+def test_operators_without_a_device_are_the_cpus() -> None:
+    """Threads and Gloo's streams belong to no device (ordinals below 0)."""
+    for devices, expected in (((-1, -2), "cpu"), ((-1, 0), "")):
+        trace = SimpleNamespace(
+            device="", lanes=tuple(Lane(0, device < -1, "lane", device=device) for device in devices)
+        )
+        assert device_of(trace) == expected  # type: ignore[arg-type] - it has all that is read
