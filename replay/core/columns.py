@@ -56,6 +56,13 @@ class Ragged:
         return len(self.offsets) - 1
 
 
+def groups_of(number: npt.NDArray[np.integer[Any]]) -> list[Int64]:
+    """Rows of every number of 0 or more, by number; one sort, whatever there is of them."""
+    rows = np.flatnonzero(number >= 0)
+    rows = rows[np.argsort(number[rows], kind="stable")]
+    return np.split(rows, np.flatnonzero(np.diff(number[rows])) + 1) if len(rows) else []
+
+
 def offsets_from_lengths(lengths: npt.NDArray[np.integer[Any]]) -> Int64:
     """Offsets (n + 1) of rows with the given lengths (n)."""
     offsets = np.zeros(len(lengths) + 1, dtype=np.int64)

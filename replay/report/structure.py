@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from replay.core.columns import Bool, Float64
+from replay.core.columns import Bool, Float64, Int64, groups_of
 from replay.core.units import ns_to_ms, percent
 from replay.graph.types import Graph
 from replay.program.label import device_time_ns, unassigned_pct
@@ -45,7 +45,7 @@ class StructureFacts:
 def structure(graph: Graph, labels: Labels) -> StructureFacts:
     """Counts, costs and shares of a labelled step."""
     time = device_time_ns(graph)
-    rows = tuple(_layer(graph, labels, layer, time) for layer in np.unique(labels.layer[labels.layer >= 0]).tolist())
+    rows = tuple(_layer(graph, labels, ops, time) for ops in groups_of(labels.layer))
     kinds = [row.kind for row in rows]
     return StructureFacts(
         len(rows),
@@ -64,22 +64,21 @@ def _share(time: Float64, chosen: Bool) -> float:
     return percent(float(time[chosen].sum()), float(time.sum()))
 
 
-def _layer(graph: Graph, labels: Labels, layer: int, time: Float64) -> LayerRow:
-    here = labels.layer == layer
-    roles = set(labels.role[here].tolist())
+def _layer(graph: Graph, labels: Labels, ops: Int64, time: Float64) -> LayerRow:
+    roles = set(labels.role[ops].tolist())
     kind = "moe" if roles & set(MOE_ROLES) else "dense" if Role.MLP in roles else ""
     return LayerRow(
-        layer,
+        int(labels.layer[ops[0]]),
         kind,
-        _mean_pass_ms(graph, labels, here & (labels.phase == Phase.FORWARD), time),
-        _mean_pass_ms(graph, labels, here & np.isin(labels.phase, BACKWARDS), time),
+        _mean_pass_ms(graph, labels, ops[labels.phase[ops] == Phase.FORWARD], time),
+        _mean_pass_ms(graph, labels, ops[np.isin(labels.phase[ops], BACKWARDS)], time),
     )
 
 
-def _mean_pass_ms(graph: Graph, labels: Labels, chosen: Bool, time: Float64) -> float | None:
-    """Device time of the chosen ops by (rank, micro-batch, chunk), as mean; ``None`` where there are none."""
-    chosen = chosen & (time > 0)
-    if not chosen.any():
+def _mean_pass_ms(graph: Graph, labels: Labels, ops: Int64, time: Float64) -> float | None:
+    """Device time of these ops by (rank, micro-batch, chunk), as mean; ``None`` where they take none."""
+    chosen = ops[time[ops] > 0]
+    if not len(chosen):
         return None
     passes = np.stack([graph.rank[chosen], labels.microbatch[chosen], labels.chunk[chosen]])
     return ns_to_ms(float(time[chosen].sum()) / np.unique(passes, axis=1).shape[1])

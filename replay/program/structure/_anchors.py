@@ -17,6 +17,7 @@ SOFTMAX = re.compile(r"softmax", re.IGNORECASE)
 """Kernels of attention that is not fused, and of other things: gates, losses."""
 
 _TEMPLATE = re.compile(r"<.*", re.DOTALL)
+_LEAST_PERIOD = 2  # work of a layer; the same kernel over and over is none
 _MOST_PERIODS = 64  # tried; a layer recurs often, so its distance is a common one
 _LEAST_REPEATED = 0.5  # share of a body that a repeated unit covers at least; less may be a coincidence
 
@@ -130,5 +131,6 @@ def _periods(symbol: Int64) -> list[int]:
     order = np.argsort(symbol, kind="stable")
     same = np.diff(symbol[order]) == 0
     distance = np.diff(order)[same]
+    distance = distance[distance >= _LEAST_PERIOD]
     values, counts = np.unique(distance, return_counts=True)
     return sorted(values[np.argsort(-counts, kind="stable")][:_MOST_PERIODS].tolist())

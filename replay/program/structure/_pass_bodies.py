@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from replay.core.columns import Bool, Int64
+from replay.core.columns import Bool, Int64, groups_of
 from replay.graph.parallel_kind import ParallelKind
 from replay.graph.types import OpKind
 from replay.program.comm_ops import comm_kind
@@ -159,8 +159,7 @@ def _facts(evidence: Evidence) -> LayerWork:
 def _roles(item: Pass, body: Body, layer: Int64, facts: LayerWork) -> Int64:
     """Roles of the work of one pass that lies in layers."""
     role = np.full(len(layer), Role.NONE, np.int64)
-    for number in range(int(layer.max(initial=-1)) + 1):
-        here = np.flatnonzero(layer == number)
+    for here in groups_of(layer):
         op = item.op[here]
         work = LayerWork(
             attention=facts.attention[op] & body.anchor[here],

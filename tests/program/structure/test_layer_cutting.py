@@ -98,3 +98,9 @@ def test_repeated_unit_in_its_surroundings() -> None:
     unit = repeated_unit(symbols("exabcabcabcabhl"))
     assert unit is not None
     assert (unit.first, unit.last, unit.period, unit.copies) == (2, 11, 3, 3)
+
+
+def test_one_kernel_over_and_over_is_no_layer() -> None:
+    """A layer is made of several pieces of work."""
+    assert choose([Strand(symbols("kkkkkkkk"), np.ones(8))], NONE, NONE, None) is None
+    assert choose([Strand(symbols("krkrkrkr"), np.ones(8))], NONE, NONE, None) is not None
