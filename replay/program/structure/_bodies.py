@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from functools import cached_property, partial
+from itertools import islice, pairwise, takewhile
 
 import numpy as np
 
@@ -23,7 +24,7 @@ BEFORE, AFTER = -1, -2
 _LONGER = 1.25  # times a part of a layer at least: a layer, compared with its first part
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Body:
     """Work of one pass; ``times`` says how many passes have it."""
 
@@ -34,15 +35,16 @@ class Body:
     closing: bool  # the head may be in it
     times: int = 1
 
-    @property
+    @cached_property
     def places(self) -> list[int]:
         """Where the anchors are."""
         return [int(place) for place in np.flatnonzero(self.anchor)]
 
-    def before(self, place: int) -> Int64:
-        """Work before an anchor, nearest first, back to the one before it."""
-        earlier = [other for other in self.places if other < place]
-        return self.symbol[earlier[-1] + 1 if earlier else 0 : place][::-1]
+    @cached_property
+    def before(self) -> list[Int64]:
+        """Work before every anchor, nearest first, back to the anchor before it."""
+        begins = [0, *(place + 1 for place in self.places)]
+        return [self.symbol[begin:place][::-1] for begin, place in zip(begins, self.places, strict=False)]
 
 
 def layers_of(bodies: Sequence[Body]) -> list[Int64]:
@@ -52,9 +54,7 @@ def layers_of(bodies: Sequence[Body]) -> list[Int64]:
     ends = _known_ends(bodies, begins)
     found = []
     for body, begin in zip(bodies, begins, strict=True):
-        layer = np.full(len(body.symbol), BEFORE, np.int64)
-        for number, first in enumerate(begin):
-            layer[first:] = number
+        layer = np.searchsorted(begin, np.arange(len(body.symbol)), side="right") - 1  # before the first: BEFORE
         if begin:
             layer[_end(body, begin[-1], ends) :] = AFTER
         found.append(layer)
@@ -66,28 +66,36 @@ def _whole(bodies: Sequence[Body], begins: Sequence[list[int]]) -> list[list[int
 
     What reaches from one anchor to the next is only a part of a layer if it is what another one begins with.
     """
-    known = _known_ends(bodies, begins)
-    parts = {
-        part.tobytes()
-        for part in known
-        if any(len(part) * _LONGER <= len(other) and _common(part, other) == len(part) for other in known)
-    }
+    parts = set(_begun(_known_ends(bodies, begins)))
     found = []
     for body, begin in zip(bodies, begins, strict=True):
-        partial = [body.symbol[first:last].tobytes() in parts for first, last in pairwise(begin)]
-        found.append([first for first, after_part in zip(begin, [False, *partial], strict=False) if not after_part])
+        cut = [body.symbol[first:last].tobytes() in parts for first, last in pairwise(begin)]
+        found.append([first for first, after_part in zip(begin, [False, *cut], strict=False) if not after_part])
     return found
+
+
+def _begun(known: Sequence[Int64]) -> Iterator[bytes]:
+    """Those that a longer one begins with: in alphabetical order these follow one another."""
+    ordered = sorted(row.tobytes() for row in known)
+    for index, part in enumerate(ordered):
+        following = takewhile(partial(_begins_with, part=part), islice(ordered, index + 1, None))
+        if any(len(part) * _LONGER <= len(other) for other in following):
+            yield part
+
+
+def _begins_with(other: bytes, *, part: bytes) -> bool:
+    return other.startswith(part)
 
 
 def _reach(bodies: Sequence[Body]) -> int:
     """How far layers reach to the left of their anchors: as far as the first of a body is like any other."""
-    inner = _distinct(body.before(place) for body in bodies for place in body.places[1:])
-    lone = _distinct(body.before(body.places[0]) for body in bodies if body.places and not body.opening)
+    inner = _distinct(before for body in bodies for before in body.before[1:])
+    lone = _distinct(body.before[0] for body in bodies if body.places and not body.opening)
     votes: Counter[int] = Counter()
     for body in bodies:
         if not body.places:
             continue
-        own = body.before(body.places[0])
+        own = body.before[0]
         others = inner or [
             other for other in lone if body.opening or len(lone) == 1 or other.tobytes() != own.tobytes()
         ]
