@@ -56,6 +56,8 @@ class Layout:
             )
         if self.schedule is not None and self.schedule not in SCHEDULES:
             raise LayoutError(f"unknown schedule {self.schedule!r}; known: {', '.join(SCHEDULES)}")
+        if self.dispatcher is not None and self.dispatcher not in DISPATCHERS:
+            raise LayoutError(f"unknown dispatcher {self.dispatcher!r}; known: {', '.join(DISPATCHERS)}")
         if self.vpp > 1 and self.schedule in ("1f1b", "gpipe"):
             raise LayoutError(f"schedule {self.schedule} has one chunk a rank, but vpp is {self.vpp}")
         self._check_batch()
@@ -125,7 +127,8 @@ class Layout:
             raise RefusedError("--gbs needs the micro-batch size, which the input does not tell; add --from mbs=N")
         if self.microbatches is not None and self.microbatches * self.dp % dp:
             raise LayoutError(
-                f"{self.microbatches} micro-batches on dp {self.dp} do not divide over dp {dp} (global batch{held})"
+                f"{self.microbatches} micro-batches on dp {self.dp} do not divide over dp {dp}; the global batch is "
+                "held fixed: for another one, give --from mbs=N and --gbs"
             )
         return None if self.microbatches is None else self.microbatches * self.dp // dp
 

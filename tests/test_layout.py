@@ -44,13 +44,14 @@ def test_tp_1_with_ep_is_a_layout() -> None:
         ({"tp": 8, "pp": 8}, r"tp 8 x cp 1 x pp 8 = 64 does not divide the 32 ranks"),
         ({"ep": 3}, r"ep may be one of 1, 2, 4, 8"),
         ({"gbs": 30}, r"30 .*4"),
+        ({"dispatcher": "zig"}, r"unknown dispatcher 'zig'; known: alltoall, allgather, hierarchical, deepep"),
         ({"dp": 0}, r"dp must be at least 1, got 0"),
         ({"mbs": 0}, r"mbs must be at least 1, got 0"),
         ({"schedule": "interleaved"}, r"at least two chunks a rank, but vpp is 1"),
         ({"colour": 2}, r"unknown layout key"),
     ],
 )
-def test_the_message_names_the_numbers(sizes: dict[str, int], says: str) -> None:
+def test_the_message_names_the_numbers(sizes: dict[str, object], says: str) -> None:
     """And the sizes that would fit, where there are such."""
     with pytest.raises(LayoutError, match=says):
         JOB.change(**sizes)

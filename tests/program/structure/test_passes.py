@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from replay.core.errors import LayoutError
 from replay.layout import Layout
 from replay.model import ModelSpec
 from replay.program.label import label
@@ -52,6 +53,15 @@ def test_the_engine_may_have_a_thread_of_its_own(lane: int) -> None:
     step.backward("MmBackward0", number, lane=lane)
     step.backward("torch::autograd::AccumulateGrad", lane=lane)
     assert [phase for phase, _ in phases(step)] == ["FORWARD", "BACKWARD", "BACKWARD"]
+
+
+def test_one_pass_of_a_whole_step_contradicts_several_micro_batches() -> None:
+    """The engine ran it, and an update followed; without one it may be a window of a step."""
+    step = accumulation(Step(), "FB")
+    assert phases(step, microbatches=4)
+    step.plain("aten::add_")
+    with pytest.raises(LayoutError, match="4 micro-batches are stated, but rank 0 runs 1 forward and 1 backward"):
+        phases(step, microbatches=4)
 
 
 def test_what_follows_the_last_backward_pass_is_the_optimizer() -> None:
