@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from parsers.run_description import RunDescription
@@ -32,9 +33,20 @@ def answer(trace: Trace, described: RunDescription, question: Question, facts: F
     if prediction:
         runs.append(Run("predicted", prediction.graph, prediction.timeline))
     result = run_result(baseline, source, prediction, question, facts)
-    if question.is_empty and abs(baseline.replay_error_pct) > gate.LIMIT_PCT:
-        result = replace(result, warnings=(*result.warnings, _not_reproduced(baseline)))
-    return Answer(result, tuple(runs))
+    return Answer(replace(result, warnings=(*result.warnings, *_doubts(baseline, question))), tuple(runs))
+
+
+def _doubts(baseline: Baseline, question: Question) -> Iterator[str]:
+    """What speaks against the baseline: its step, or ops in other places of a step that agrees all the same (R5)."""
+    error = baseline.start_error
+    if abs(baseline.replay_error_pct) > gate.LIMIT_PCT:
+        if question.is_empty:
+            yield _not_reproduced(baseline)
+    elif error is not None and error.p95_pct > gate.LIMIT_PCT:
+        yield (
+            f"ops start up to {error.p95_pct:.0f} % of the step (p95) away from where they were measured, so that the "
+            "replayed step is about right may be chance: what starts them was not recorded, or not understood"
+        )
 
 
 def _not_reproduced(baseline: Baseline) -> str:
