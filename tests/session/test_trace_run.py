@@ -22,11 +22,11 @@ def test_a_baseline_that_is_not_reproduced_says_so(tmp_path: Path, growth_us: in
 
 
 def test_a_step_that_is_right_by_chance_says_so(tmp_path: Path) -> None:
-    """Nothing explains the gap in the second stream, but the first stream alone fills the step."""
+    """Nothing explains the growing gaps in the second stream, but the first stream alone fills the step."""
     path = tmp_path / "trace.json"
     first = [work("k", 100 + 10 * i, 10, i + 1) for i in range(20)]
-    second = [work("w", at, 10, at, stream=8) for at in (100, 250, 260, 270, 280)]
+    second = [work("w", 100 + 3 * i * i, 2, 50 + i, stream=8) for i in range(8)]
     path.write_bytes(text(first + second))
     result = answer([path], Question(), Facts()).result
-    assert result.replay_error_pct == 0
+    assert result.replay_error_pct == pytest.approx(0, abs=1)
     assert any("may be chance" in warning for warning in result.warnings)
