@@ -10,8 +10,6 @@ from replay.report.validation.document import document, to_csv
 from replay.report.validation.types import Validation
 from replay.session.write import require_bokeh, writing
 
-SUFFIXES = (".html", ".csv", ".json")
-
 
 def to_bytes(found: Validation) -> bytes:
     """The JSON document, indented."""
