@@ -17,25 +17,35 @@ OUTPUT_SUFFIXES = (".html", ".pftrace", ".trace.json", ".json")
 
 def pattern_factor(text: str) -> tuple[str, float]:
     """``NAME=FACTOR`` with a factor of 0 or more; the name may itself hold ``=``."""
-    pattern, _, number = text.rpartition("=")
-    try:
-        factor = float(number)
-    except ValueError:
-        factor = -1.0
-    if not pattern or not 0.0 <= factor < float("inf"):
+    pattern, _, factor = text.rpartition("=")
+    value = _number(factor)
+    if not pattern or not 0.0 <= value < float("inf"):
         raise click.BadParameter(f"{text!r} is not NAME=FACTOR with a factor of 0 or more")
-    return pattern, factor
+    return pattern, value
 
 
 def milliseconds(text: str) -> float:
-    """A finite time of more than 0 (a range of click's lets NaN pass)."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
+    """A finite time of more than 0."""
+    value = _number(text)
     if not 0.0 < value < float("inf"):
         raise click.BadParameter(f"{text!r} is not a time of more than 0 ms")
     return value
+
+
+def percent(text: str) -> float:
+    """A finite share of 0 or more."""
+    value = _number(text)
+    if not 0.0 <= value < float("inf"):
+        raise click.BadParameter(f"{text!r} is not a number of percent of 0 or more")
+    return value
+
+
+def _number(text: str) -> float:
+    """NaN where it is none, which no comparison lets through (a range of click's does)."""
+    try:
+        return float(text)
+    except ValueError:
+        return float("nan")
 
 
 def output_file(text: str, suffixes: tuple[str, ...] = OUTPUT_SUFFIXES) -> Path:

@@ -12,13 +12,15 @@ from replay.cli import options
 from replay.cli.progress import stages
 
 SUFFIXES = (".html", ".csv", ".json")
-PERCENT = click.FloatRange(min=0)
 
 
 @click.command("validate", short_help="Hold predictions against measured steps: an error table over known cases.")
 @click.argument("cases", type=click.Path(path_type=Path), metavar="CASES")
 @click.option(
-    "--fail-above", type=PERCENT, metavar="PCT", help="Exit with 1 where a device's mean absolute error is above."
+    "--fail-above",
+    type=options.percent,
+    metavar="PCT",
+    help="Exit with 1 where a device's mean absolute error is above.",
 )
 @click.option("--jobs", type=options.SIZE, default=1, metavar="N", help="Sources to work on at once [default: 1].")
 @click.option("--live", is_flag=True, help="Record the cases that say how here and now, and predict those recordings.")

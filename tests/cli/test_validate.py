@@ -95,6 +95,7 @@ def test_exit_codes(tmp_path: Path) -> None:
     assert (above.exit_code, "mean |error| is above 5 %: unknown 100.00 %" in above.stderr) == (1, True)
     assert run(tmp_path / "none.toml").exit_code == 1
     assert run(some, "-o", "x.pftrace").exit_code == 2
+    assert [run(some, "--fail-above", limit).exit_code for limit in ("nan", "inf", "-1", "x")] == [2, 2, 2, 2]
 
 
 @pytest.mark.shared
