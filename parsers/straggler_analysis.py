@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from parsers._parquet import read_parquet
 from parsers._passes import Intake, PassRow, Source, complete_steps, recording
 from parsers.source import SourceFile
 from replay.core.errors import TraceError
@@ -83,16 +84,7 @@ def _tail(path: Path) -> bytes:
 
 def _columns(file: SourceFile) -> dict[str, Any]:
     """Columns of the table as numpy arrays (op types as a list of str)."""
-    try:
-        import pyarrow as pa  # noqa: PLC0415 - an optional extra
-        from pyarrow import parquet  # noqa: PLC0415
-    except ImportError as error:
-        raise TraceError(f"{file.name}: reading parquet needs pyarrow; install it with: pip install pyarrow") from error
-    try:
-        # one thread: where one of several meets damage, the others go on decoding a buffer that is gone, and crash
-        table = parquet.ParquetFile(io.BytesIO(file.read()), pre_buffer=False).read(use_threads=False)
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise TraceError(f"{file.name}: not a readable parquet file ({error}); copy it again") from error
+    table = read_parquet(file)
     missing = [name for name in COLUMNS if name not in table.column_names]
     if missing:
         raise TraceError(

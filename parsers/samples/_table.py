@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from parsers._parquet import read_parquet
 from parsers.source import SourceFile
 from replay.core.columns import Bool, Float64, Int64
 from replay.core.errors import TraceError
@@ -114,17 +115,14 @@ def _csv(file: SourceFile) -> Table:
 
 
 def _parquet(file: SourceFile) -> Table:
+    found = read_parquet(file)
+    import pyarrow as pa  # noqa: PLC0415 - an optional library
+
+    columns = tuple(found.column_names)
     try:
-        import pyarrow as pa  # noqa: PLC0415 - an optional library
-        from pyarrow import parquet  # noqa: PLC0415
-    except ImportError:
-        raise TraceError(f"{file.name}: Parquet needs pyarrow: pip install 'trace-replay[parquet]'") from None
-    try:
-        found = parquet.read_table(io.BytesIO(file.read()))
-        columns = tuple(found.column_names)
         values = {name: _parquet_column(found.column(name).combine_chunks()) for name in columns}
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise TraceError(f"{file.name}: is not a whole Parquet file ({error})") from None
+        raise TraceError(f"{file.name}: has a column that is neither numbers nor words ({error})") from None
     return Table(file.name, columns, values, np.arange(1, found.num_rows + 1, dtype=np.int64))
 
 
