@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import tomllib
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from benchmarks.interval_calibration import to_toml
 from replay.core.errors import FitError
 from replay.layout import Layout
 from replay.report.validation.types import CaseRow, Width
@@ -57,9 +59,9 @@ def test_widths_that_are_too_narrow_become_wider() -> None:
 
 
 def test_few_cases_leave_the_stated_rule_nearly_as_it_is() -> None:
-    """Five cases without any error weigh five against eight."""
+    """Five cases without any error ask for the least factor, 0.05, and weigh five against eight."""
     rows = [_measured(row, 1000.0) for row in drawn(5, 1)]
-    assert fit(rows).measured > 0.2
+    assert fit(rows).measured == fit(rows).retiming == pytest.approx(0.05 ** (5 / 13))
     with pytest.raises(FitError, match="at least 5"):
         fit(rows[:4])
 
@@ -90,6 +92,13 @@ def test_the_installed_calibration_is_read() -> None:
     assert found.measured > 0
     assert found.retiming > 0
     assert all(value >= 0 for value in found.floor.values())
+
+
+def test_a_calibration_is_written_under_any_name_of_a_device() -> None:
+    """Profilers write names with spaces, and anything may stand in a file's."""
+    learned = {"cases": 7, "source": 'a "b".toml', "measured": 0.5, "floor_pct": {"ep": 1.25}}
+    devices = {"NVIDIA A100-SXM4-40GB": learned, "cpu": learned}
+    assert tomllib.loads(to_toml(devices)) == {"schema": 1, "device": devices}
 
 
 def test_operators_without_a_device_are_the_cpus() -> None:
