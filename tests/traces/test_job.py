@@ -43,16 +43,18 @@ def test_sizes_that_do_not_divide_are_refused() -> None:
         Job("job", dp=3, ep=3, gbs=63)
 
 
-def test_doubling_ep_doubles_the_rows_of_half_the_experts() -> None:
-    """4096 tokens x 2 over 16 experts: 2048 rows each with ep 4, 4096 with ep 8."""
-    four, eight = Job("job", ep=4), Job("job", ep=8)
-    assert (four.local_experts, four.rows_per_expert) == (4, 2048)
-    assert (eight.local_experts, eight.rows_per_expert) == (2, 4096)
-
-
 def ops(modules: tuple[Module, ...]) -> list[Op]:
     """All device work of modules, in order."""
     return [op for _, operators in modules for operator in operators for op in operator.ops]
+
+
+def test_doubling_ep_doubles_the_rows_of_half_the_experts() -> None:
+    """4096 tokens x 2 over 16 experts: 512 rows of each rank; of 4 ranks for 4 experts, of 8 for 2: 8192 in all."""
+    dims = {}
+    for ep in (4, 8):
+        layer = ops(DeviceWork(Job("job", ep=ep), Durations()).layer("forward", 0))
+        dims[ep] = next(op.dims for op in layer if isinstance(op, Kernel) and op.name == "grouped_gemm_fc1")
+    assert dims == {4: ((8192, 4096), (4, 4096, 4096)), 8: ((8192, 4096), (2, 4096, 4096))}
 
 
 @pytest.mark.parametrize("job", [JOB, replace(JOB, tp=2, dp=2, gbs=8), replace(JOB, model=Model(dense_layers=8))])

@@ -124,11 +124,6 @@ class Job:
         return self.model.experts // self.ep
 
     @property
-    def rows_per_expert(self) -> int:
-        """Rows of one expert's GEMM when the router balances perfectly: tokens·k·ep / experts."""
-        return self.local_tokens * self.model.topk * self.ep // self.model.experts
-
-    @property
     def _last_layers(self) -> int:
         return self.last_stage_layers or self.model.layers // self.pp
 
