@@ -13,9 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from replay.core.columns import Int64
+from replay.core.columns import Int32, Int64
 from replay.core.units import NS_PER_US
-from replay.graph.launch_join import Launches
 from replay.graph.selection import RankStep
 from replay.trace import EventKind, Trace
 
@@ -23,6 +22,7 @@ _WAIT = re.compile(r"(?:EVENT|NOTIFY|CAPTURE|MEM)[_ ]WAIT", re.IGNORECASE)
 _RECORD = re.compile(r"(?:EVENT|NOTIFY|CAPTURE)[_ ]RECORD", re.IGNORECASE)
 _FOLLOWS_NS = 5 * NS_PER_US  # a wait that lasted ends this soon after its record fires
 _LASTED_NS = NS_PER_US  # shorter waits found their event recorded
+_NEVER_NS = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,53 +31,60 @@ class DeviceWaits:
 
     source: Int64
     target: Int64
+    correlations: frozenset[int]  # of all wait tasks
     dropped: int  # waits for which no record fits
 
 
-def wait_tasks(trace: Trace, rank: int) -> Int64:
-    """Rows of wait tasks of one rank, in order of start."""
-    return _tasks(trace, rank, _WAIT)
-
-
-def device_waits(trace: Trace, launches: Launches, step: RankStep) -> DeviceWaits:
+def device_waits(trace: Trace, step: RankStep) -> DeviceWaits:
     """Waits of one rank's streams within the step."""
-    waits, records = wait_tasks(trace, step.rank), _tasks(trace, step.rank, _RECORD)
+    waits = _tasks(trace, step.rank, _WAIT)
     if not len(waits):
-        return DeviceWaits(waits, waits, 0)
+        return DeviceWaits(waits, waits, frozenset(), 0)
     order = _Streams(trace, step)
-    asked = _asked(trace, launches, step.rank)
+    asked = _asked(trace, step.rank)
+    records = _Records.of(trace, _tasks(trace, step.rank, _RECORD), asked)
     rows: list[tuple[int, int]] = []
     dropped = 0
     for wait in waits.tolist():
         target = order.after(wait)
         if target is None:
             continue
-        record = _record_of(trace, wait, records, asked)
+        record = records.of_wait(trace, wait, asked.get(int(trace.correlation[wait]), -1))
         source = order.before(record) if record >= 0 else None
         if source is not None and trace.end_of(source) <= trace.start_ns[target] and source != target:
             rows.append((source, target))
         else:
             dropped += record < 0
     columns = np.array(rows, np.int64).reshape(-1, 2)
-    return DeviceWaits(columns[:, 0], columns[:, 1], dropped)
+    return DeviceWaits(columns[:, 0], columns[:, 1], frozenset(trace.correlation[waits].tolist()), dropped)
 
 
-def _record_of(trace: Trace, wait: int, records: Int64, asked: dict[int, int]) -> int:
-    """Record task that ``wait`` is for, -1 none."""
-    end = trace.end_of(wait)
-    fired = records[(trace.lane[records] != trace.lane[wait]) & (trace.end_ns[records] <= end + _FOLLOWS_NS)]
-    if not len(fired):
-        return -1
-    last = int(fired[np.argmax(trace.end_ns[fired])])
-    if trace.dur_ns[wait] >= _LASTED_NS and end - trace.end_of(last) <= _FOLLOWS_NS:
-        return last
-    by_host = asked.get(int(trace.correlation[wait]))
-    if by_host is not None:
-        ordered = [(asked[number], row) for row in fired.tolist() if (number := int(trace.correlation[row])) in asked]
-        before = [item for item in ordered if item[0] <= by_host]
-        if before:
-            return int(max(before)[1])
-    return last
+@dataclass(frozen=True, slots=True)
+class _Records:
+    """Record tasks of one rank, in order of start."""
+
+    task: Int64
+    lane: Int32
+    end_ns: Int64
+    asked_ns: Int64  # when the host asked for them
+
+    @classmethod
+    def of(cls, trace: Trace, tasks: Int64, asked: dict[int, int]) -> _Records:
+        """The records ``tasks``; those that no call asked for were asked for after every wait."""
+        asked_ns = [asked.get(number, _NEVER_NS) for number in trace.correlation[tasks].tolist()]
+        return cls(tasks, trace.lane[tasks], trace.end_ns[tasks], np.array(asked_ns, np.int64))
+
+    def of_wait(self, trace: Trace, wait: int, asked_ns: int) -> int:
+        """Record task that ``wait``, asked for at ``asked_ns`` (-1 unknown), is for; -1 none."""
+        end = trace.end_of(wait)
+        fired = np.flatnonzero((self.lane != trace.lane[wait]) & (self.end_ns <= end + _FOLLOWS_NS))
+        if not len(fired):
+            return -1
+        last = fired[np.argmax(self.end_ns[fired])]
+        if trace.dur_ns[wait] < _LASTED_NS or end - self.end_ns[last] > _FOLLOWS_NS:
+            before = fired[self.asked_ns[fired] <= asked_ns][::-1]
+            last = before[np.argmax(self.asked_ns[before])] if len(before) else last
+        return int(self.task[last])
 
 
 def _tasks(trace: Trace, rank: int, pattern: re.Pattern[str]) -> Int64:
@@ -85,7 +92,7 @@ def _tasks(trace: Trace, rank: int, pattern: re.Pattern[str]) -> Int64:
     return np.flatnonzero(named & (trace.rank == rank) & (trace.kind == EventKind.SYNC))
 
 
-def _asked(trace: Trace, launches: Launches, rank: int) -> dict[int, int]:
+def _asked(trace: Trace, rank: int) -> dict[int, int]:
     """Correlation of a host call → when it was made."""
     calls = np.flatnonzero((trace.rank == rank) & (trace.kind == EventKind.RUNTIME) & (trace.correlation > 0))
     return dict(zip(trace.correlation[calls[::-1]].tolist(), trace.start_ns[calls[::-1]].tolist(), strict=True))

@@ -8,7 +8,7 @@ import numpy as np
 
 from replay.core.columns import Bool, Int64
 from replay.graph.calls import CallKind
-from replay.graph.device_waits import device_waits, wait_tasks
+from replay.graph.device_waits import device_waits
 from replay.graph.launch_join import Launches
 from replay.graph.selection import RankStep
 from replay.graph.syncs import StreamIndex, record_calls, sync_rows
@@ -35,15 +35,14 @@ def stream_waits(trace: Trace, launches: Launches, step: RankStep, streams: Stre
     the target began. One without any consistent source is dropped. Waits that show as tasks of a stream are taken
     from there (:mod:`replay.graph.device_waits`).
     """
-    by_task = device_waits(trace, launches, step)
-    as_tasks = frozenset(trace.correlation[wait_tasks(trace, step.rank)].tolist())
+    by_task = device_waits(trace, step)
     next_launch = _next_launch_of_thread(trace, launches, step)
     recorded = _RecordedWaits(trace, launches, step, streams)
     found = [(*pair, False) for pair in zip(by_task.source.tolist(), by_task.target.tolist(), strict=True)]
     dropped = by_task.dropped
     calls = np.concatenate((step.early, step.calls))
     for call in map(int, calls[launches.call_kind[calls] == CallKind.STREAM_WAIT]):
-        if int(trace.correlation[call]) in as_tasks:
+        if int(trace.correlation[call]) in by_task.correlations:
             continue
         if recorded.knows(call):
             found += [(source, target, True) for source, target in recorded.pairs(call)]
