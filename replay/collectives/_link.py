@@ -42,11 +42,15 @@ class Link:
     floor_ns: float = 0.0
     protocols: tuple[Protocol, ...] = ()
 
+    @property
+    def ways(self) -> tuple[Protocol, ...]:
+        """All protocols of the link, its own first."""
+        return (Protocol(self.bytes_per_s, self.latency_ns), *self.protocols)
+
     def time_ns(self, nbytes: Sizes, messages: npt.ArrayLike = 1.0) -> Float64:
         """floor + min over protocols of (messages · latency + nbytes / bandwidth); 0 where nothing is sent."""
         size, count = np.broadcast_arrays(np.asarray(nbytes, np.float64), np.asarray(messages, np.float64))
-        ways = (Protocol(self.bytes_per_s, self.latency_ns), *self.protocols)
-        times = np.stack([count * way.latency_ns + size * NS_PER_S / way.bytes_per_s for way in ways])
+        times = np.stack([count * way.latency_ns + size * NS_PER_S / way.bytes_per_s for way in self.ways])
         return np.where(size > 0, self.floor_ns + smooth_minimum(times), 0.0)
 
 

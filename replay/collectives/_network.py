@@ -128,7 +128,7 @@ def _composed(profile: HardwareProfile, kind: CollectiveKind, size: Float64, nod
     time = ring_time_ns(ring.sent_nbytes(size, nodes.ranks), steps, nodes, inside, across)
     if kind is CollectiveKind.ALL_REDUCE:
         time = np.minimum(time, tree_time_ns(size, nodes, inside, across))
-    formula = f"{ring.__name__.rpartition('.')[2]} over links fitted inside a node and between nodes"
+    formula = f"{USUAL[kind]} over links fitted inside a node and between nodes"
     return Estimate(time, np.full(len(size), Grade.EXTRAPOLATED, np.int8), formula)
 
 

@@ -66,10 +66,6 @@ def _time_ns(
     intra, inter = links
     times = [
         latency_ns(inside, across) + size * NS_PER_S / min(inside.bytes_per_s, across.bytes_per_s * nodes.nics)
-        for inside, across in zip(_ways(intra), _ways(inter), strict=False)
+        for inside, across in zip(intra.ways, inter.ways, strict=False)
     ]
     return np.where(size > 0, max(intra.floor_ns, inter.floor_ns) + smooth_minimum(np.stack(times)), 0.0)
-
-
-def _ways(link: Link) -> tuple[Protocol, ...]:
-    return (Protocol(link.bytes_per_s, link.latency_ns), *link.protocols)

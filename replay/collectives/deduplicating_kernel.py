@@ -10,7 +10,6 @@ other data types and the combine adds up.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from replay.collectives import deduplicating
 from replay.collectives._exchange_kernels import (
@@ -21,7 +20,6 @@ from replay.collectives._exchange_kernels import (
     distinct_ranks,
     link_and_cores_ns,
 )
-from replay.collectives._link import Link, Sizes
 from replay.core.columns import Float64
 from replay.core.units import NS_PER_S
 from replay.cost_model import Columns, CostModel, ParameterSpec, Values, largest_decade
@@ -29,15 +27,11 @@ from replay.cost_model import Columns, CostModel, ParameterSpec, Values, largest
 KINDS = deduplicating.KINDS
 steps = deduplicating.steps
 sent_nbytes = deduplicating.sent_nbytes
-
-
-def time_ns(nbytes: Sizes, ranks: npt.ArrayLike, link: Link) -> Float64:
-    """Time of ``nbytes`` that leave a rank, links alone."""
-    return deduplicating.time_ns(nbytes, ranks, link)
+time_ns = deduplicating.time_ns  # links alone
 
 
 def predict(values: Values, columns: Columns) -> Float64:
-    """The module's equation; columns tokens, hidden, topk, experts, ranks, sms; bytes = 1 per element (see LINK)."""
+    """The module's equation; columns tokens, hidden, topk, experts, ranks, sms; rates count a byte an element."""
     payload = columns["tokens"] * columns["hidden"]
     copies = distinct_ranks(columns)
     moved = payload * (values["own_copies"] + copies) * NS_PER_S / values["core_bytes_per_s"]

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
 import numpy.typing as npt
 
-from replay.collectives import ring_all_gather
+from replay.collectives import point_to_point, ring_all_gather
 from replay.collectives._cost_model import cost_model
 from replay.collectives._link import Link, Sizes
 from replay.core.columns import Float64
@@ -14,11 +13,7 @@ from replay.trace import CollectiveKind
 KINDS = (CollectiveKind.ALL_TO_ALL,)
 
 sent_nbytes = ring_all_gather.sent_nbytes
-
-
-def steps(ranks: npt.ArrayLike) -> Float64:
-    """1; 0 for a lone rank."""
-    return np.where(np.asarray(ranks) > 1, 1.0, 0.0)
+steps = point_to_point.steps
 
 
 def time_ns(nbytes: Sizes, ranks: npt.ArrayLike, link: Link) -> Float64:

@@ -9,11 +9,9 @@ expert's counter is polled even when little arrives.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from replay.collectives import deduplicating
 from replay.collectives._exchange_kernels import CORE, FLOOR, LINK, SHARPNESS, link_and_cores_ns
-from replay.collectives._link import Link, Sizes
 from replay.core.columns import Float64
 from replay.core.units import NS_PER_S
 from replay.cost_model import Columns, CostModel, ParameterSpec, Values, largest_decade
@@ -21,15 +19,11 @@ from replay.cost_model import Columns, CostModel, ParameterSpec, Values, largest
 KINDS = deduplicating.KINDS
 steps = deduplicating.steps
 sent_nbytes = deduplicating.sent_nbytes
-
-
-def time_ns(nbytes: Sizes, ranks: npt.ArrayLike, link: Link) -> Float64:
-    """Time of ``nbytes`` that leave a rank, links alone."""
-    return deduplicating.time_ns(nbytes, ranks, link)
+time_ns = deduplicating.time_ns  # links alone
 
 
 def predict(values: Values, columns: Columns) -> Float64:
-    """The module's equation; columns tokens, hidden, topk, experts; bytes = 1 per element."""
+    """The module's equation; columns tokens, hidden, topk, experts; rates count a byte an element."""
     moved = columns["tokens"] * columns["hidden"] * columns["topk"]
     cores_ns = moved * NS_PER_S / (values["core_bytes_per_s"] * columns["experts"])
     over_link = link_and_cores_ns(moved, values["link_bytes_per_s"], cores_ns, values["sharpness"])

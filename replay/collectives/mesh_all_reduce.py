@@ -6,9 +6,9 @@ group: in each of the two steps every pair link carries S / n.
 
 from __future__ import annotations
 
-import numpy as np
 import numpy.typing as npt
 
+from replay.collectives import mesh_exchange
 from replay.collectives._cost_model import cost_model
 from replay.collectives._link import Link, Sizes
 from replay.core.columns import Float64
@@ -19,13 +19,12 @@ KINDS = (CollectiveKind.ALL_REDUCE,)
 
 def steps(ranks: npt.ArrayLike) -> Float64:
     """2; 0 for a lone rank."""
-    return np.where(np.asarray(ranks) > 1, 2.0, 0.0)
+    return 2.0 * mesh_exchange.steps(ranks)
 
 
 def sent_nbytes(nbytes: Sizes, ranks: npt.ArrayLike) -> Float64:
     """2 · S / n bytes per pair link; 0 for a lone rank."""
-    n = np.asarray(ranks, np.float64)
-    return np.where(n > 1, 2.0 * np.asarray(nbytes, np.float64) / n, 0.0)
+    return 2.0 * mesh_exchange.sent_nbytes(nbytes, ranks)
 
 
 def time_ns(nbytes: Sizes, ranks: npt.ArrayLike, link: Link) -> Float64:

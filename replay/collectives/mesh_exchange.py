@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from replay.collectives import point_to_point
 from replay.collectives._cost_model import cost_model
 from replay.collectives._link import Link, Sizes
 from replay.core.columns import Float64
@@ -12,10 +13,7 @@ from replay.trace import CollectiveKind
 
 KINDS = (CollectiveKind.ALL_GATHER, CollectiveKind.REDUCE_SCATTER, CollectiveKind.ALL_TO_ALL)
 
-
-def steps(ranks: npt.ArrayLike) -> Float64:
-    """1; 0 for a lone rank."""
-    return np.where(np.asarray(ranks) > 1, 1.0, 0.0)
+steps = point_to_point.steps
 
 
 def sent_nbytes(nbytes: Sizes, ranks: npt.ArrayLike) -> Float64:
