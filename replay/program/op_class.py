@@ -29,8 +29,8 @@ class OpClass(IntEnum):
         return self.name.lower().replace("_", " ")
 
 
-ATTENTION = re.compile(r"flash|fmha|attn|attention|sdpa|mha_", re.IGNORECASE)
-"""Kernels that compute attention in one piece."""
+ATTENTION = re.compile(r"flash|fmha|attn|attention|sdpa|mha_|\bmla\b", re.IGNORECASE)
+"""Kernels that compute attention in one piece (FlashAttention, cuDNN, Transformer Engine, xFormers, CK)."""
 
 CONVOLUTION = re.compile(r"conv(?!ert)|winograd|wgrad2d|dgrad2d|implicit_gemm", re.IGNORECASE)
 """Kernels of convolutions, implicit GEMMs among them."""

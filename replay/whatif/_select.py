@@ -11,6 +11,8 @@ import numpy as np
 from replay.core.columns import Bool
 from replay.core.errors import RefusedError
 from replay.graph.types import Graph, OpKind
+from replay.program.expert_ops import GEMM
+from replay.program.op_class import ATTENTION
 
 _COPY = (OpKind.MEMCPY, OpKind.MEMSET)
 _KINDS: dict[str, tuple[OpKind, ...]] = {
@@ -21,12 +23,8 @@ _KINDS: dict[str, tuple[OpKind, ...]] = {
     "@comm": (OpKind.TRANSFER,),
     "@copy": _COPY,
 }
-# Words that name a kernel class in the libraries' kernel names: cuBLAS, CUTLASS, nvjet, Tensile (Cijk), DeepGEMM,
-# aclnn; FlashAttention, cuDNN and Composable Kernel fmha. First match wins: attention kernels may be built on GEMMs.
-_KERNELS: dict[str, re.Pattern[str]] = {
-    "@attention": re.compile(r"flash|fmha|attention|attn|\bmla\b", re.IGNORECASE),
-    "@gemm": re.compile(r"gemm|cutlass|nvjet|xmma|cijk|matmul", re.IGNORECASE),
-}
+# First match wins: attention kernels may be built on GEMMs.
+_KERNELS: dict[str, re.Pattern[str]] = {"@attention": ATTENTION, "@gemm": GEMM}
 _OF_RANK = re.compile(r"(?P<pattern>.+)@(?P<rank>\d+)")
 _OTHER = "@other"  # device kernels of no class above
 CLASSES = (*_KINDS, *_KERNELS, _OTHER)

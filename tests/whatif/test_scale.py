@@ -42,6 +42,11 @@ def test_patterns(pattern: str, changed: list[int] | None) -> None:
         assert durations == [30 if op in changed else 10 for op in range(len(NAMES))]
 
 
+def test_a_class_holds_operators_of_ranks_without_a_device() -> None:
+    graph = graph_of([Op("aten::addmm", 10), Op("aten::add", 10)])
+    assert scale.apply(graph, "@gemm", 3.0).duration_ns.tolist() == [30, 10]
+
+
 def test_a_misspelt_pattern_gets_the_nearest_words() -> None:
     with pytest.raises(RefusedError, match="nearest in the names of ops: 'gemm'") as error:
         scale.apply(NAMES, "gemmm", 2.0)

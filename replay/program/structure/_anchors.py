@@ -10,9 +10,6 @@ import numpy as np
 
 from replay.core.columns import Float64, Int64
 
-ATTENTION = re.compile(r"flash|fmha|sdpa|attention|attn|mha_", re.IGNORECASE)
-"""Kernels of fused attention (FlashAttention, cuDNN, Transformer Engine, xFormers)."""
-
 SOFTMAX = re.compile(r"softmax", re.IGNORECASE)
 """Kernels of attention that is not fused, and of other things: gates, losses."""
 

@@ -16,8 +16,9 @@ from replay.program.comm_ops import comm_kind
 from replay.program.expert_ops import GEMM, GROUPED
 from replay.program.groups import coordinates
 from replay.program.keys import PASS_PHASES
+from replay.program.op_class import ATTENTION
 from replay.program.roles import ROUTING
-from replay.program.structure._anchors import ATTENTION, SOFTMAX, Strand, base_name, choose
+from replay.program.structure._anchors import SOFTMAX, Strand, base_name, choose
 from replay.program.structure._bodies import Body, layers_of
 from replay.program.structure._evidence import UNKNOWN_PASS, Evidence
 from replay.program.structure._layer_roles import LayerWork, roles
