@@ -53,7 +53,7 @@ def _inspect_trace(trace: Trace, source: Source, facts: Facts) -> Inspection:
         top_ops=top_ops(trace),
         launch_coverage_pct=launch_coverage_pct(trace),
         ascend=ascend_facts(trace),
-        questions=(*_graph_topics(baseline), *program_topics(baseline, source)),
+        questions=(*_graph_topics(baseline), *program_topics(baseline.graph, labels)),
         structure=structure(baseline.graph, labels),
     )
 

@@ -91,13 +91,12 @@ def predict(baseline: Baseline, source: Source, question: Question, facts: Facts
     return replace(prediction, warnings=(*notes, *prediction.warnings))
 
 
-def program_topics(baseline: Baseline, source: Source) -> tuple[Topic, ...]:
+def program_topics(graph: Graph, labels: Labels) -> tuple[Topic, ...]:
     """Which program-level options this trace can answer, as far as labels tell, and what is missing for the others."""
-    labels = label(baseline.graph, baseline.trace, source.layout, source.model)
-    known = f"known is what {100 - unassigned_pct(baseline.graph, labels):.1f} % of device time belongs to"
+    known = f"known is what {100 - unassigned_pct(graph, labels):.1f} % of device time belongs to"
     if not np.isin(labels.role, EXPERT_ROLES).any():
         experts = Topic("--ep, --experts", False, "no range or kernel tells expert work apart")
-    elif source.model.experts is None:
+    elif labels.model.experts is None:
         experts = Topic("--ep, --experts", False, f"give --model for the number of experts; {known}")
     else:
         experts = Topic("--ep, --experts", True, known)
