@@ -13,6 +13,7 @@ from functools import cache
 
 import numpy as np
 
+from replay.core.columns import Bool
 from replay.program.open_ranges import FIELDS
 from replay.program.ranges import read_range
 from replay.program.structure._autograd import Autograd
@@ -41,22 +42,28 @@ DistributedDataParallel's reducer (``torch/csrc/distributed/c10d/reducer.cpp``).
 def find(evidence: Evidence) -> Finding:
     """Phase and pass of every op that the main thread or the engine of its rank issued."""
     engine, finding = evidence.engine, evidence.nothing()
+    if not engine.home:
+        return finding
+    untold = ~told_by_group(evidence)
     most = 0
     for rank, home in engine.home.items():
         spans = _spans(evidence, engine, rank)
         most = max(most, sum(span.phase is Phase.FORWARD and span.number >= 0 for span in spans))
-        _label(evidence, engine, (rank, home), spans, finding)
+        _label(evidence, (rank, home), spans, untold, finding)
     sentence = f"autograd: up to {most} forward passes a rank, each known by the backward nodes it made"
     return Finding(finding.states, finding.passes, (sentence,) if most else ())
 
 
-def _label(evidence: Evidence, engine: Autograd, of: tuple[int, int], spans: list[Span], finding: Finding) -> None:
-    """Write phases and passes of one (rank, home thread) by time; the engine's own threads do nothing but its runs."""
+def _label(evidence: Evidence, of: tuple[int, int], spans: list[Span], untold: Bool, finding: Finding) -> None:
+    """Write phases and passes of one (rank, home thread) by time; the engine's own threads do nothing but its runs.
+
+    Of the home thread's ops only the ``untold``, those of which no group says more.
+    """
     rank, home = of
-    places = evidence.places
+    places, engine = evidence.places, evidence.engine
     runs = Timeline.of([span for span in spans if span.phase == Phase.BACKWARD])
     lane = evidence.trace.lane[evidence.calls.event[engine.nodes]]
-    here = np.flatnonzero((places.rank == rank) & (places.lane == home) & ~told_by_group(evidence))
+    here = np.flatnonzero((places.rank == rank) & (places.lane == home) & untold)
     finding.states[here, PHASE], finding.passes[here] = Timeline.of(spans).at(places.time_ns[here])
     there = np.flatnonzero((places.rank == rank) & np.isin(places.lane, lane) & (places.lane != home))
     finding.states[there, PHASE], finding.passes[there] = runs.latest(places.time_ns[there])
