@@ -38,9 +38,9 @@ class Parameters:
     etp: int = 1
 
     @staticmethod
-    def of(labels: Labels, sparse: frozenset[int], target: Layout | None = None) -> Parameters:
-        """The parameters of the labelled model under ``target``, or as it was measured."""
-        layout = target or labels.layout
+    def of(labels: Labels, sparse: frozenset[int]) -> Parameters:
+        """The parameters of the labelled model as it was measured."""
+        layout = labels.layout
         return Parameters(labels.model, sparse, layout.tp, layout.ep, layout.etp)
 
     def dense(self, layers: Iterable[int], ends: int) -> float:
