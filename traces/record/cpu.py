@@ -13,9 +13,9 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-import torch.multiprocessing
 from torch.profiler import ProfilerActivity, profile, schedule
 
+from traces.record import processes
 from traces.record.cpu_step import CpuStep, create_groups
 from traces.record.cpu_trace import cut
 from traces.record.job import Job
@@ -41,13 +41,8 @@ class CpuPlan:
 
 def record(plan: CpuPlan) -> None:
     """Run the plan, one process a rank; traces and ``run.json`` lie in ``plan.out`` afterwards."""
-    plan.out.mkdir(parents=True, exist_ok=True)
-    for stale in plan.out.glob("rank*.json.gz"):
-        stale.unlink()
-    with tempfile.TemporaryDirectory() as folder:
-        store = str(Path(folder) / "store")
-        processes: Any = torch.multiprocessing  # untyped there
-        processes.start_processes(work, args=(plan, store), nprocs=plan.job.world_size, start_method="spawn")
+    processes.make_room(plan.out)
+    processes.start(work, plan, plan.job.world_size)
 
 
 def work(rank: int, plan: CpuPlan, store: str) -> None:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import torch
 import torch.distributed as dist
-import torch.multiprocessing
 
+from traces.record import processes
 from traces.record.link_tests import ITERATIONS, WARMUP, table
 
 WORLD = 2
@@ -21,10 +19,7 @@ TESTS = ("all_reduce", "sendrecv")
 
 def record_cpu_links(out: Path) -> None:
     """Run both tests; ``out`` is the log, in the form of nccl-tests."""
-    with tempfile.TemporaryDirectory() as folder:
-        store = str(Path(folder) / "store")
-        processes: Any = torch.multiprocessing  # untyped there
-        processes.start_processes(_work, args=(out, store), nprocs=WORLD, start_method="spawn")
+    processes.start(_work, out, WORLD)
 
 
 def _work(rank: int, out: Path, store: str) -> None:

@@ -7,8 +7,6 @@ cluster are: from a log, with ``replay calibrate``.
 
 from __future__ import annotations
 
-import multiprocessing
-import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,10 +14,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
+import torch
 import torch.distributed as dist
-import torch.multiprocessing
 
-from traces.record import gloo, groups, realtime
+from traces.record import gloo, groups, processes, realtime
 from traces.record.calls import NO_ARGS, Meeting
 from traces.record.communicators import Channel, Communicator, meet
 from traces.record.device import Device
@@ -54,11 +52,7 @@ class Plan:
 
 def record_links(plan: Plan) -> None:
     """Run all tests; ``plan.out`` is the log."""
-    multiprocessing.set_forkserver_preload(["traces.record.link_tests"])
-    with tempfile.TemporaryDirectory() as folder:
-        store = str(Path(folder) / "store")
-        processes: Any = torch.multiprocessing  # untyped there
-        processes.start_processes(_work, args=(plan, store), nprocs=WORLD, start_method="forkserver")
+    processes.start(_work, plan, WORLD, preload=__name__)
 
 
 def duration_ns(durations: Durations, test: str, nbytes: int, size: int) -> int:
