@@ -21,6 +21,11 @@ _SPELLED = re.compile(
 )
 
 
+def op_of(word: str) -> str:
+    """The op that a word of a table names; one that is no collective stays as it is, in lower case."""
+    return OPS.get(word.lower(), word.lower())
+
+
 def op_in(text: str) -> str:
     """The collective that a command, file name or title names, "" where it names none or several."""
     found = {OPS[match.group(1).lower()] for match in _SPELLED.finditer(text.replace("-", "_"))}

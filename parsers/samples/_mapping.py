@@ -22,15 +22,15 @@ from typing import Any
 
 import numpy as np
 
-from parsers.samples._collective_words import OPS
+from parsers.samples._collective_words import op_of
 from parsers.samples._operands import operand_sizes
 from parsers.samples._table import Measured, Table, to_samples
 from replay.core.columns import Float64
 from replay.core.dtypes import canonical
 from replay.core.errors import TraceError
+from replay.core.units import NS_PER
 from replay.samples import Samples
 
-UNITS = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9}
 _WORDS = ("op", "dtype", "device", "software", "variant")
 _MATRICES = {"gemm", "grouped_gemm", "moe"}
 _KEYS = {"time", "spread", "sizes", *_WORDS, *(f"{word}_column" for word in _WORDS)}
@@ -98,7 +98,7 @@ def mapped(table: Table, mapping: Mapping) -> Samples:
     """The samples of a table by its mapping; matrices have elements of their type's bytes unless it says others."""
     words = {word: table.constant(value) for word, value in mapping.words.items()}
     words |= {word: table.words(column) for word, column in mapping.word_columns.items()}
-    op = words.pop("op").map(lambda name: OPS.get(name.lower(), name.lower()))
+    op = words.pop("op").map(op_of)
     words["dtype"] = words.get("dtype", table.constant("")).map(canonical)
     sizes = operand_sizes(words["dtype"]) if _MATRICES & set(op.present()) else {}
     sizes |= {name: scaled.values(table) for name, scaled in mapping.sizes.items()}
@@ -115,6 +115,6 @@ def _scaled(value: Any, at: str, *, needs_unit: bool = False) -> Scaled:
         unit_too = ', unit = "us"' if needs_unit else ""
         raise TraceError(f'{at}: needs {{column = "..."{unit_too}}}')
     unit = value.get("unit")
-    if needs_unit and unit not in UNITS:
-        raise TraceError(f"{at}: unit {unit!r} is none of {', '.join(UNITS)}")
-    return Scaled(value["column"], float(value.get("times", 1.0)) * (UNITS[unit] if unit else 1.0))
+    if needs_unit and unit not in NS_PER:
+        raise TraceError(f"{at}: unit {unit!r} is none of {', '.join(NS_PER)}")
+    return Scaled(value["column"], float(value.get("times", 1.0)) * (NS_PER[unit] if unit else 1.0))

@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 
 from parsers.samples._collective_words import op_in
+from parsers.samples._rows import common, spans
 from replay.samples import UNKNOWN
 
 _RANK = re.compile(
@@ -71,17 +72,12 @@ class Context:
 
     def spans(self) -> dict[str, float]:
         """ranks, nodes and ranks_per_node as far as the log tells them."""
-        nodes = Counter(host for host, _ in self.members)
-        if not nodes:
-            return {}
-        spans = {"ranks": float(len(self.members)), "nodes": float(len(nodes))}
-        return spans | ({"ranks_per_node": float(next(iter(nodes.values())))} if len(set(nodes.values())) == 1 else {})
+        return spans(host for host, _ in self.members)
 
     @property
     def device(self) -> str:
         """Model of the devices, "" where they differ."""
-        models = {device for _, device in self.members}
-        return models.pop() if len(models) == 1 else ""
+        return common(device for _, device in self.members)
 
     @property
     def variant(self) -> str:

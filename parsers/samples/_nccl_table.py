@@ -14,8 +14,9 @@ import numpy as np
 from parsers.samples._collective_words import bus_factor, op_in
 from parsers.samples._nccl_header import Context
 from parsers.samples._rows import Gathered, Row
+from replay.core.units import NS_PER
 
-TO_NS = {"us": 1e3, "ms": 1e6, "s": 1e9}
+_UNITS = ("us", "ms", "s")
 _PRECISE_GB_PER_S = 1.0  # below, bandwidths are printed with less than three digits
 _AGREE = 0.05
 
@@ -108,13 +109,14 @@ def _contradiction(halves: Sequence[Half], op: str, context: Context) -> str | N
 
 def _scales(halves: Sequence[Half], context: Context, gathered: Gathered) -> tuple[float, float]:
     """ns per unit of the time column, and buffers per size column, from algbw · time = bytes."""
-    named = TO_NS[context.unit or "us"]
+    named = NS_PER[context.unit or "us"]
     precise = _precise(halves)
     ranks = context.spans().get("ranks", 1.0)
     if not precise:
         return named, 1.0
     sent = float(np.median([half.algbw * half.time / half.size for half in precise]))  # 1e9 · bytes / size, per unit
-    for unit, to_ns in TO_NS.items():
+    for unit in _UNITS:
+        to_ns = NS_PER[unit]
         for blocks in (1.0, ranks):
             if abs(sent * to_ns / blocks - 1.0) < _AGREE:
                 if unit != context.unit and context.unit:

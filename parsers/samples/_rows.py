@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -44,6 +45,22 @@ def table(rows: Sequence[Row], source: str, notes: Sequence[str] = ()) -> Sample
         sizes={name: np.array([row.sizes.get(name, np.nan) for row in rows], dtype=np.float64) for name in names},
         notes=tuple(notes),
     )
+
+
+def spans(hosts: Iterable[str]) -> dict[str, float]:
+    """ranks, nodes and (where all nodes have as many) ranks_per_node, from the host of each rank."""
+    nodes = Counter(hosts)
+    if not nodes:
+        return {}
+    each = set(nodes.values())
+    found = {"ranks": float(nodes.total()), "nodes": float(len(nodes))}
+    return found | ({"ranks_per_node": float(each.pop())} if len(each) == 1 else {})
+
+
+def common(words: Iterable[str]) -> str:
+    """The word that all are, "" where they differ."""
+    distinct = set(words)
+    return distinct.pop() if len(distinct) == 1 else ""
 
 
 @dataclass(slots=True)

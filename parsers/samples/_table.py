@@ -18,6 +18,7 @@ from replay.samples import UNKNOWN, Samples, Words
 
 PARQUET = b"PAR1"
 _DELIMITERS = ",;\t|"
+_SUFFIXES = (".csv", ".tsv")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,14 +77,8 @@ def is_table(head: bytes, name: str) -> bool:
         return False
     cells = next(csv.reader([lines[0]], delimiter=_delimiter(lines[0])), [])
     named = sum(not _is_number(cell) for cell in cells)
-    return (
-        len(cells) >= 3
-        and named >= len(cells) - 1
-        and (name.lower().split(".gz")[0].endswith(_SUFFIXES) or _even(lines))
-    )
-
-
-_SUFFIXES = (".csv", ".tsv", ".txt.csv")
+    listed = name.lower().removesuffix(".gz").endswith(_SUFFIXES) or _even(lines)
+    return len(cells) >= 3 and named >= len(cells) - 1 and listed
 
 
 def read_table(file: SourceFile, head: bytes) -> Table:

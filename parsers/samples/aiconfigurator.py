@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from parsers.samples._collective_words import OPS
+from parsers.samples._collective_words import op_of
 from parsers.samples._operands import operand_sizes
 from parsers.samples._table import Measured, Table, to_samples
 from replay.core.columns import Float64
@@ -86,7 +86,7 @@ def _moe(table: Table) -> Samples:
 
 def _collective(table: Table) -> Samples:
     words = _words(table, table.words("nccl_dtype"))
-    op = table.words("op_name").map(lambda name: OPS.get(name.lower(), name.lower()))
+    op = table.words("op_name").map(op_of)
     width = words["dtype"].numbers(lambda name: element_nbytes(name) or np.nan)
     ranks = table.numbers("num_gpus")
     sizes = {

@@ -17,6 +17,7 @@ import orjson
 from parsers.samples._rows import Gathered, Row
 from parsers.source import SourceFile
 from replay.core.errors import TraceError
+from replay.core.units import NS_PER_MS
 from replay.samples import Samples
 
 FORMAT = "Ascend communication.json"
@@ -27,7 +28,6 @@ _BETWEEN_NODES = "RDMA"
 _INSIDE = ("HCCS", "PCIE", "SDMA")
 """Links inside a node: the first that carried packets counts. SIO joins dies of one chip; SDMA sums what it has."""
 
-_NS_PER_MS = 1e6
 _BYTES_PER_MB = 1e6
 
 
@@ -94,6 +94,6 @@ def _take(packet: _Packets, inside: str, gathered: Gathered) -> None:
     else:
         nodes = 2.0 if packet.transport == _BETWEEN_NODES else 1.0
         sizes = {"nbytes": packet.nbytes, "ranks": 2.0, "nodes": nodes, "ranks_per_node": 2.0 / nodes}
-        time_ns = packet.total_ms * _NS_PER_MS / packet.count
+        time_ns = packet.total_ms * NS_PER_MS / packet.count
         gathered.rows.append(Row("send", time_ns, packet.line, sizes, variant=packet.transport, software="hccl",
                                  repeats=int(packet.count)))  # fmt: skip

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from parsers.samples._collective_words import op_in
 from parsers.samples._rows import Gathered, Row
 from parsers.source import SourceFile
+from replay.core.units import NS_PER_US
 from replay.samples import UNKNOWN, Samples
 
 FORMAT = "hccl_test log"
@@ -25,7 +26,6 @@ _PER_NODE = re.compile(r"_test\b.*?\s-p\s+(\d+)")
 _DTYPE = re.compile(r"_test\b.*?\s-d\s+(\w+)")
 _RANKS_IN_NAME = re.compile(r"(?<![a-z0-9])(\d+)p(?![a-z0-9])")
 _ERROR = re.compile(r"hccl interface return err.*|This is an error in .*")
-_US = 1e3
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,4 +100,5 @@ def _take(row: re.Match[str], run: _Run, number: int, gathered: Gathered) -> Non
         gathered.leave_out("time and bandwidth contradict each other", number)
     else:
         sizes = {"nbytes": float(nbytes), **run.sizes(), "in_place": 0.0}
-        gathered.rows.append(Row(run.op, time_us * _US, number, sizes, run.dtype, software="hccl", repeats=run.repeats))
+        time_ns = time_us * NS_PER_US
+        gathered.rows.append(Row(run.op, time_ns, number, sizes, run.dtype, software="hccl", repeats=run.repeats))

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from typing import Any
 
 import orjson
 
 from parsers.samples._collective_words import OPS, op_in
 from parsers.samples._nccl_header import decoded_version
-from parsers.samples._rows import Gathered, Row
+from parsers.samples._rows import Gathered, Row, common, spans
 from parsers.source import SourceFile
 from replay.core.errors import TraceError
+from replay.core.units import NS_PER_US
 from replay.samples import UNKNOWN, Samples
 
 FORMAT = "nccl-tests JSON report"
-
-_US = 1e3
 
 
 def sniff(head: bytes) -> bool:
@@ -44,6 +42,7 @@ def _take(result: dict[str, Any], report: dict[str, Any], index: int, gathered: 
     """Samples of one result; ``line`` is its number in the list."""
     op = _op(result, report, gathered.source)
     config = report.get("config", {})
+    ranks = spans(_of_devices(config, "hostname"))
     for in_place, key in enumerate(("out_of_place", "in_place")):
         half = result.get(key)
         if not half:
@@ -56,13 +55,13 @@ def _take(result: dict[str, Any], report: dict[str, Any], index: int, gathered: 
         gathered.rows.append(
             Row(
                 op=op,
-                time_ns=float(per_iteration.get("p50_us", time)) * _US,
-                spread_ns=float(per_iteration.get("stdev_us", "nan")) * _US,
+                time_ns=float(per_iteration.get("p50_us", time)) * NS_PER_US,
+                spread_ns=float(per_iteration.get("stdev_us", "nan")) * NS_PER_US,
                 repeats=int(result.get("actual_iterations", config.get("iterations", UNKNOWN))),
                 line=index,
-                sizes={"nbytes": float(result["size"]), **_spans(config), "in_place": float(in_place)},
+                sizes={"nbytes": float(result["size"]), **ranks, "in_place": float(in_place)},
                 dtype=str(result.get("type", "")),
-                device=_device(config),
+                device=common(_of_devices(config, "device_info")),
                 software=f"nccl {decoded_version(int(report['nccl_version']))}",
                 variant=_variant(result),
             )
@@ -86,18 +85,9 @@ def _op(result: dict[str, Any], report: dict[str, Any], source: str) -> str:
     return OPS.get(spelled, "") or op_in(" ".join(arguments)) or op_in(source)
 
 
-def _spans(config: dict[str, Any]) -> dict[str, float]:
-    nodes = Counter(str(device.get("hostname", "")) for device in config.get("devices", []))
-    if not nodes:
-        return {}
-    each = set(nodes.values())
-    spans = {"ranks": float(sum(nodes.values())), "nodes": float(len(nodes))}
-    return spans | ({"ranks_per_node": float(each.pop())} if len(each) == 1 else {})
-
-
-def _device(config: dict[str, Any]) -> str:
-    models = {str(device.get("device_info", "")) for device in config.get("devices", [])}
-    return models.pop() if len(models) == 1 else ""
+def _of_devices(config: dict[str, Any], key: str) -> list[str]:
+    """A word of every device, one a rank."""
+    return [str(device.get(key, "")) for device in config.get("devices", [])]
 
 
 def _variant(result: dict[str, Any]) -> str:

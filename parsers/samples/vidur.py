@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from parsers.samples._collective_words import op_of
 from parsers.samples._operands import operand_sizes
 from parsers.samples._table import Measured, Table, to_samples
 from replay.core.columns import Float64
@@ -47,8 +48,7 @@ def _collective(table: Table) -> Samples:
         raise TraceError(f"{table.name}:1: needs the statistics of one collective, has {', '.join(named) or 'none'}")
     ranks, each = table.numbers("num_workers"), table.numbers("devices_per_node")
     sizes = {"nbytes": table.numbers("size"), "ranks": ranks, "nodes": np.ceil(ranks / each), "ranks_per_node": each}
-    op = "send_recv" if named[0] in ("send_recv", "sendrecv") else named[0]
-    return _part(table, named[0], op, sizes)
+    return _part(table, named[0], op_of(named[0]), sizes)
 
 
 def _mlp(table: Table) -> Samples:
@@ -75,14 +75,8 @@ def _mlp(table: Table) -> Samples:
     }
     parts = [_part(table, op, "gemm", {"m": tokens, "n": n, "k": k}) for op, (n, k) in gemms.items()]
     for op, (read, written) in moved.items():
-        parts.append(
-            _part(
-                table,
-                op,
-                "memory",
-                {"read_nbytes": _WIDTH * tokens * read, "written_nbytes": _WIDTH * tokens * written},
-            )
-        )
+        sizes = {"read_nbytes": _WIDTH * tokens * read, "written_nbytes": _WIDTH * tokens * written}
+        parts.append(_part(table, op, "memory", sizes))
     return concatenate([part for part in parts if len(part)])
 
 

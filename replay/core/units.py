@@ -6,6 +6,8 @@ NS_PER_US = 1_000
 NS_PER_MS = 1_000_000
 NS_PER_S = 1_000_000_000
 GIB = 1 << 30
+NS_PER = {"ns": 1, "us": NS_PER_US, "ms": NS_PER_MS, "s": NS_PER_S}
+"""Nanoseconds of a unit by its symbol."""
 
 
 def ns_to_ms(ns: float) -> float:
