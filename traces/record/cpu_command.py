@@ -9,9 +9,10 @@ from pathlib import Path
 from traces.record.cpu import CpuPlan, record
 from traces.record.cpu_matrix import EXPERTS, JOBS, LIVE
 from traces.record.job import Job
+from traces.record.size_options import add_sizes, sizes_of
 
 _SIZES = ("pp", "vpp", "dp", "ep", "mbs", "gbs")
-_MODEL = ("layers", "hidden", "moe_ffn", "heads", "seq", "vocab", "experts", "topk", "dense_layers", "ffn")
+_JOB = Job("", pp=1, dp=1, ep=1, gbs=8, model=EXPERTS)
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -20,11 +21,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--out", type=Path, required=True, help="folder for the recording; with several names, of folders"
     )
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"jobs to record: {', '.join((*JOBS, *LIVE))}")
-    for name in _SIZES:
-        parser.add_argument(f"--{name}", type=int, default=8 if name == "gbs" else 1, help="default %(default)s")
-    for name in _MODEL:
-        option = f"--{name.replace('_', '-')}"
-        parser.add_argument(option, type=int, default=getattr(EXPERTS, name), help="default %(default)s")
+    add_sizes(parser, _SIZES, _JOB)
     parser.add_argument("--ranges", choices=("on", "off"), default="on", help="name passes, layers and modules")
     parser.add_argument("--steps", type=int, default=12, help="steps without the profiler, default %(default)s")
     parser.add_argument("--profiled-steps", type=int, default=11, help="steps with it, default %(default)s")
@@ -39,8 +36,7 @@ def run(options: argparse.Namespace, command: str) -> None:
         out = options.out / name if len(options.names) > 1 else options.out
         record(_plan(options, known[name], out, command))
     if not options.names:
-        model = replace(EXPERTS, **{name: getattr(options, name) for name in _MODEL})
-        job = Job(options.out.name, **{name: getattr(options, name) for name in _SIZES}, model=model)
+        job = Job(options.out.name, **sizes_of(options, _SIZES))
         record(_plan(options, job, options.out, command))
 
 

@@ -6,22 +6,17 @@ import argparse
 from pathlib import Path
 
 from traces.record.disturbance import ALL_RANKS, Disturbance
-from traces.record.job import Job, Model
+from traces.record.job import Job
 from traces.record.loads import BALANCED_NAME, read
+from traces.record.size_options import add_sizes, sizes_of
 
-_JOB = Job("")
 _SIZES = ("tp", "pp", "vpp", "dp", "ep", "mbs", "gbs")
-_MODEL = ("layers", "hidden", "moe_ffn", "heads", "seq", "vocab", "experts", "topk", "dense_layers", "ffn")
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Options of the command."""
     parser.add_argument("--out", type=Path, required=True, help="folder for rank*.json.gz and run.json")
-    for name in _SIZES:
-        parser.add_argument(f"--{name}", type=int, default=getattr(_JOB, name), help="default %(default)s")
-    for name in _MODEL:
-        option = f"--{name.replace('_', '-')}"
-        parser.add_argument(option, type=int, default=getattr(_JOB.model, name), help="default %(default)s")
+    add_sizes(parser, _SIZES, Job(""))
     _add_habits(parser.add_argument_group("habits of the job"))
     _add_disturbances(parser.add_argument_group("one thing disturbed"))
     parser.add_argument("--steps", type=int, default=12, help="steps without the profiler, default %(default)s")
@@ -48,16 +43,14 @@ def _add_disturbances(group: argparse._ArgumentGroup) -> None:
 
 def job_of(options: argparse.Namespace) -> Job:
     """The job asked for; raises ValueError where its sizes do not fit together."""
-    model = Model(**{name: getattr(options, name) for name in _MODEL})
     return Job(
         options.out.name,
-        **{name: getattr(options, name) for name in _SIZES},
-        model=model,
+        **sizes_of(options, _SIZES),
         schedule=options.schedule,
         last_stage_layers=options.last_stage_layers,
         overlap_p2p=False if options.blocking_p2p else None,
         overlap_grads=options.overlap_grads,
-        load=read(options.load, model.layers, model.experts),
+        load=read(options.load, options.layers, options.experts),
         ranges=options.ranges == "on",
         disturbance=_disturbance(options),
     )
