@@ -16,6 +16,7 @@ from replay.core.units import NS_PER_US
 from replay.graph.calls import CallKind
 from replay.graph.edge_list import EdgeList
 from replay.graph.launch_join import Launches
+from replay.graph.streams import free_since_ns
 from replay.graph.types import Rule
 from replay.trace import Trace
 
@@ -57,19 +58,12 @@ def _first_events(trace: Trace, launches: Launches) -> dict[int, int]:
 
 def _leads(trace: Trace, first: dict[int, int]) -> dict[int, int]:
     """Graph launch call → time from its stream's previous work, or the launch if later, to its first recorded node."""
-    leads: dict[int, int] = {}
+    calls, events = (np.array(list(column), np.int64) for column in (first.keys(), first.values()))
     device = np.flatnonzero(trace.is_device)
-    for lane in {int(trace.lane[event]) for event in first.values()}:
-        mine = device[trace.lane[device] == lane]  # in order of start
-        free = np.maximum.accumulate(trace.end_ns[mine])
-        for call, event in first.items():
-            if trace.lane[event] != lane:
-                continue
-            begin = int(trace.start_ns[event])
-            before = int(np.searchsorted(trace.start_ns[mine], begin)) - 1
-            idle_since = max(int(free[before]) if before >= 0 else 0, int(trace.start_ns[call]))
-            leads[call] = max(begin - idle_since, 0)
-    return leads
+    device = device[np.isin(trace.lane[device], trace.lane[events])]
+    free = free_since_ns(trace, device)[np.searchsorted(device, events)]
+    lead = trace.start_ns[events] - np.maximum(free, trace.start_ns[calls])
+    return dict(zip(calls.tolist(), np.maximum(lead, 0).tolist(), strict=True))
 
 
 def unrecorded_ns(edges: EdgeList, leads: Iterable[int]) -> int:

@@ -14,6 +14,7 @@ from replay.core.columns import Int64
 from replay.graph.calls import SYNCS
 from replay.graph.launch_join import Launches
 from replay.graph.selection import RankStep
+from replay.graph.streams import free_since_ns
 from replay.trace import EventKind, Trace
 
 _BY_DMA = "PCIE_DMA"  # CANN's word for copies that cross the host's bus
@@ -27,13 +28,12 @@ def staging_ns(trace: Trace, launches: Launches, step: RankStep) -> Int64:
     crossing &= (trace.kind[events] == EventKind.MEMCPY) & (launches.call[events] >= 0)
     if not crossing.any():
         return result
+    asked = trace.start_ns[launches.call[events]]
+    empty = free_since_ns(trace, events) <= asked
     syncs = step.calls[np.isin(launches.call_kind[step.calls], SYNCS)]
-    for at in np.flatnonzero(crossing).tolist():
-        event, call = int(events[at]), int(launches.call[events[at]])
-        began, asked = int(trace.start_ns[event]), int(trace.start_ns[call])
-        mates = events[(trace.lane[events] == trace.lane[event]) & (trace.start_ns[events] < began)]
-        empty = int(trace.end_ns[mates].max(initial=asked)) <= asked
-        waited = (trace.start_ns[syncs] <= began) & (trace.end_ns[syncs] >= trace.end_of(event))
-        if empty and bool(waited.any()):
-            result[at] = began - asked
+    sync_begin, sync_end = trace.start_ns[syncs], trace.end_ns[syncs]
+    for at in np.flatnonzero(crossing & empty).tolist():
+        event = int(events[at])
+        if ((sync_begin <= trace.start_ns[event]) & (sync_end >= trace.end_of(event))).any():
+            result[at] = trace.start_ns[event] - asked[at]
     return result

@@ -30,3 +30,15 @@ def stream_order(trace: Trace, launches: Launches, ops: DeviceOps) -> tuple[Int6
     call = launches.call[source]
     one_launch = (call >= 0) & (call == launches.call[target]) & (launches.call_kind[call] == CallKind.GRAPH_LAUNCH)
     return source, target, np.where((gap < 0) | one_launch, gap, 0), one_launch
+
+
+def free_since_ns(trace: Trace, events: Int64) -> Int64:
+    """When the stream of each of ``events`` had done all of them that began before it; 0 for its first."""
+    found = np.zeros(len(events), np.int64)
+    start, end, lane = trace.start_ns[events], trace.end_ns[events], trace.lane[events]
+    for stream in np.unique(lane):
+        mine = np.flatnonzero(lane == stream)
+        mine = mine[np.argsort(start[mine], kind="stable")]
+        reach = np.append(0, np.maximum.accumulate(end[mine]))
+        found[mine] = reach[np.searchsorted(start[mine], start[mine])]
+    return found
