@@ -12,7 +12,8 @@ import re
 
 import numpy as np
 
-from replay.core.columns import Bool, Int64
+from replay.core.columns import Bool, Int32, Int64
+from replay.core.jit import kernel
 from replay.trace import ON_HOST, EventKind, Trace
 
 _WORKS_BY_ITSELF = re.compile(r"aten::|prims::|quantized::|mkldnn|onednn|torchvision::|xformers", re.IGNORECASE)
@@ -26,25 +27,29 @@ def computes_on_host(trace: Trace, rank: int) -> bool:
     return all(trace.lanes[lane].device == ON_HOST for lane in lanes.tolist())
 
 
-def operators(trace: Trace, inside: Bool, calls: Int64) -> Int64:
-    """Compute operators among the events ``inside``; ``calls`` are the rank's interaction calls in the step."""
+def operators(trace: Trace, inside: Bool, calls: Int64, wraps: Bool) -> Int64:
+    """Compute operators among the events ``inside``; ``calls`` are the rank's interaction calls in the step.
+
+    ``wraps`` tells the names that are looked through (:func:`wrapping_names`).
+    """
     ops = np.flatnonzero(inside & (trace.kind == EventKind.CPU_OP) & (trace.comm < 0))
     if not len(ops):
         return ops
-    opaque = ~_wraps(trace)[trace.name[ops]]
+    opaque = ~wraps[trace.name[ops]]
     keep = []
+    end_ns = trace.end_ns
     for lane in np.unique(trace.lane[ops]):
         mine = trace.lane[ops] == lane
         own = ops[mine]
         own_calls = np.sort(trace.start_ns[calls[trace.lane[calls] == lane]])
-        holds = np.searchsorted(own_calls, trace.start_ns[own]) < np.searchsorted(own_calls, trace.end_ns[own])
+        holds = np.searchsorted(own_calls, trace.start_ns[own]) < np.searchsorted(own_calls, end_ns[own])
         chosen = own[~holds & opaque[mine]]
-        reach = np.append(np.iinfo(np.int64).min, np.maximum.accumulate(trace.end_ns[chosen])[:-1])
-        keep.append(chosen[trace.end_ns[chosen] > reach])
+        reach = np.append(np.iinfo(np.int64).min, np.maximum.accumulate(end_ns[chosen])[:-1])
+        keep.append(chosen[end_ns[chosen] > reach])
     return np.sort(np.concatenate(keep))
 
 
-def _wraps(trace: Trace) -> Bool:
+def wrapping_names(trace: Trace) -> Bool:
     """Per name: operators that wait, and those that spend most of their time in others."""
     ops = np.flatnonzero(trace.kind == EventKind.CPU_OP)
     inner = _inner_ns(trace, ops)
@@ -58,13 +63,23 @@ def _wraps(trace: Trace) -> Bool:
 
 def _inner_ns(trace: Trace, ops: Int64) -> Int64:
     """Time each operator spends in operators directly inside of it, ns."""
+    order = np.lexsort((-trace.dur_ns[ops], trace.start_ns[ops], trace.lane[ops]))
+    rows = ops[order]
     inner = np.zeros(len(ops), np.int64)
-    end, start, lane = trace.end_ns[ops], trace.start_ns[ops], trace.lane[ops]
-    stack: list[int] = []
-    for at in np.lexsort((-trace.dur_ns[ops], start, lane)).tolist():
-        while stack and (lane[stack[-1]] != lane[at] or end[stack[-1]] <= start[at]):
-            stack.pop()
-        if stack:
-            inner[stack[-1]] += end[at] - start[at]
-        stack.append(at)
+    inner[order] = _sum_children(trace.lane[rows], trace.start_ns[rows], trace.end_ns[rows])
+    return inner
+
+
+@kernel
+def _sum_children(lane: Int32, start: Int64, end: Int64) -> Int64:  # pragma: no cover - compiled
+    inner = np.zeros(len(lane), np.int64)
+    stack = np.empty(len(lane), np.int64)
+    depth = 0
+    for at in range(len(lane)):
+        while depth > 0 and (lane[stack[depth - 1]] != lane[at] or end[stack[depth - 1]] <= start[at]):
+            depth -= 1
+        if depth > 0:
+            inner[stack[depth - 1]] += end[at] - start[at]
+        stack[depth] = at
+        depth += 1
     return inner

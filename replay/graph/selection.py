@@ -13,7 +13,7 @@ import numpy as np
 
 from replay.core.columns import Bool, Int64
 from replay.graph.calls import CallKind
-from replay.graph.host_compute import computes_on_host, operators
+from replay.graph.host_compute import computes_on_host, operators, wrapping_names
 from replay.graph.launch_join import Launches
 from replay.graph.step import Step
 from replay.trace import Trace
@@ -51,10 +51,14 @@ def spans_ns(trace: Trace, launches: Launches, steps: tuple[Step, ...]) -> Int64
 
 def select(trace: Trace, launches: Launches, step: Step) -> tuple[RankStep, ...]:
     """Events of every rank that takes part in ``step``."""
-    return tuple(_select_rank(trace, launches, step, rank) for rank in sorted(step.begin_ns))
+    ranks = sorted(step.begin_ns)
+    on_host = {rank for rank in ranks if computes_on_host(trace, rank)}
+    wraps = wrapping_names(trace) if on_host else None
+    return tuple(_select_rank(trace, launches, step, rank, wraps if rank in on_host else None) for rank in ranks)
 
 
-def _select_rank(trace: Trace, launches: Launches, step: Step, rank: int) -> RankStep:
+def _select_rank(trace: Trace, launches: Launches, step: Step, rank: int, wraps: Bool | None) -> RankStep:
+    """``wraps`` is given for a rank that computes on its host."""
     begin, end = step.begin_ns[rank], step.end_ns[rank]
     here = trace.rank == rank
     in_window = here & (trace.start_ns >= begin) & (trace.start_ns < end)
@@ -72,8 +76,7 @@ def _select_rank(trace: Trace, launches: Launches, step: Step, rank: int) -> Ran
     early = np.flatnonzero(
         here & (launches.call_kind != CallKind.NONE) & (trace.start_ns >= oldest) & (trace.start_ns < begin)
     )
-    on_host = computes_on_host(trace, rank)
-    host_compute = operators(trace, in_window, calls) if on_host else np.zeros(0, np.int64)
+    host_compute = np.zeros(0, np.int64) if wraps is None else operators(trace, in_window, calls, wraps)
     return RankStep(
         rank=rank,
         begin_ns=begin,
