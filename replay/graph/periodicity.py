@@ -57,12 +57,11 @@ def find_period(names: Int64) -> int:
 def _candidates(names: Int64) -> list[int]:
     """Distances at which the rarest repeated names recur, in ascending order."""
     codes, counts = np.unique(names, return_counts=True)
+    codes, counts = codes[counts >= _REPEATS], counts[counts >= _REPEATS]
     found: set[int] = set()
     for code in codes[np.argsort(counts, kind="stable")]:
-        places = np.flatnonzero(names == code)
-        if len(places) >= _REPEATS:
-            distances, often = np.unique(np.diff(places), return_counts=True)
-            found.add(int(distances[np.argmax(often)]))
+        distances, often = np.unique(np.diff(np.flatnonzero(names == code)), return_counts=True)
+        found.add(int(distances[np.argmax(often)]))
         if len(found) >= _CANDIDATES:
             break
     return sorted(found)
