@@ -24,6 +24,14 @@ def comm_kind(graph: Graph) -> Int64:
     return kind
 
 
+def comm_group(graph: Graph) -> Int64:
+    """Group of every op's collective, -1 for what is no communication or does not say."""
+    group = np.full(len(graph), -1, np.int64)
+    member = graph.comm >= 0
+    group[member] = graph.comms.group[graph.comm[member]]
+    return group
+
+
 def is_p2p(graph: Graph) -> Bool:
     """True for pipeline sends and receives (both halves)."""
     return np.isin(comm_kind(graph), P2P_KINDS)

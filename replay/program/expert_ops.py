@@ -10,6 +10,7 @@ import numpy as np
 from replay.core.columns import Bool, Int64
 from replay.graph.types import Graph, OpKind
 from replay.layout import Layout
+from replay.program.comm_ops import comm_group, comm_kind
 from replay.program.groups import classify
 from replay.program.types import Labels, Phase, Role
 from replay.trace import CollectiveKind
@@ -55,7 +56,7 @@ def expert_ops(graph: Graph, labels: Labels, layout: Layout, order_ns: Int64, lo
     weights = gemm & ~grouped & (labels.role == Role.MLP) & (labels.phase == Phase.WEIGHT)
     separate = _runs(graph, labels, (stated & gemm & ~grouped) | weights, order_ns, local_experts)
     fused = (grouped & np.isin(labels.role, (Role.EXPERTS, Role.MLP))) | (stated & gemm & ~separate)
-    kind, transfer = _comm_kind(graph), graph.kind == OpKind.TRANSFER
+    kind, transfer = comm_kind(graph), graph.kind == OpKind.TRANSFER
     gathered = transfer & np.isin(kind, _GATHERS) & np.isin(labels.role, _EXCHANGE_ROLES)
     return ExpertOps(
         fused=fused & ~separate,
@@ -80,22 +81,12 @@ def _named(graph: Graph, pattern: re.Pattern[str]) -> Bool:
     return match[graph.name] if len(match) else np.zeros(len(graph), np.bool_)
 
 
-def _comm_kind(graph: Graph) -> Int64:
-    kind = np.full(len(graph), -1, dtype=np.int64)
-    member = graph.comm >= 0
-    kind[member] = graph.comms.kind[graph.comm[member]]
-    return kind
-
-
 def _in_family(graph: Graph, layout: Layout, family: str) -> Bool:
     """True for members of collectives whose group is of one family under the layout."""
     likely = ("ep",) if family == "ep" else ()
     found = [classify(group, layout, likely) for group in graph.groups]
     codes = [i for i, member in enumerate(found) if member is not None and member.name == family]
-    belongs = np.zeros(len(graph), dtype=np.bool_)
-    member = graph.comm >= 0
-    belongs[member] = np.isin(graph.comms.group[graph.comm[member]], codes)
-    return belongs
+    return np.isin(comm_group(graph), codes)
 
 
 def _is_exchange(graph: Graph, labels: Labels, layout: Layout) -> Bool:

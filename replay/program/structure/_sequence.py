@@ -9,7 +9,7 @@ import numpy as np
 from replay.core.columns import Bool, Int64
 from replay.graph.parallel_kind import ParallelKind, kind_of_group
 from replay.graph.types import DEVICE_OPS, Graph, OpKind, Rule
-from replay.program.comm_ops import P2P_KINDS, comm_kind
+from replay.program.comm_ops import P2P_KINDS, comm_group, comm_kind
 from replay.program.structure._evidence import Evidence
 from replay.program.template_ids import row_ids
 from replay.trace import CollectiveKind, EventKind
@@ -95,10 +95,7 @@ def group_kinds(graph: Graph) -> Int64:
     """ParallelKind that the group of every op's collective names, -1 where it names none."""
     named = [kind_of_group(group) for group in graph.groups]
     by_group = np.array([-1 if kind is None else int(kind) for kind in named] + [-1], np.int64)
-    group = np.full(len(graph), -1, np.int64)
-    member = graph.comm >= 0
-    group[member] = graph.comms.group[graph.comm[member]]
-    return by_group[group]
+    return by_group[comm_group(graph)]
 
 
 def symbols(evidence: Evidence) -> Int64:
@@ -109,7 +106,5 @@ def symbols(evidence: Evidence) -> Int64:
         operator = calls.innermost(trace.kind[calls.event] == EventKind.CPU_OP)
         names = np.where(operator >= 0, calls.names(trace)[operator], -1)
         caller = calls.at_ops(names)
-    group = np.full(len(graph), -1, np.int64)
-    member = graph.comm >= 0
-    group[member] = graph.comms.group[graph.comm[member]]
-    return row_ids(graph.name, caller, group_kinds(graph), comm_kind(graph), (group >= 0).astype(np.int64))
+    grouped = (comm_group(graph) >= 0).astype(np.int64)
+    return row_ids(graph.name, caller, group_kinds(graph), comm_kind(graph), grouped)
