@@ -36,10 +36,11 @@ def step_times(trace: Trace) -> tuple[StepTime, ...]:
     launches = join_launches(trace)
     steps = find_steps(trace, launches).steps
     launched = np.where(launches.call >= 0, trace.start_ns[launches.call], np.iinfo(np.int64).min)
+    fused = np.zeros(len(trace), np.bool_)
+    fused[_fused(trace)] = True
     rows = []
     for rank in trace.ranks:
         kernel = (trace.rank == rank) & (trace.kind == EventKind.KERNEL)
-        fused = np.isin(np.arange(len(trace)), _fused(trace))
         computing = _union(trace, kernel & ((trace.comm < 0) | fused))
         communication = _union(trace, kernel & (trace.comm >= 0))
         alone, busy = _difference(communication, computing), _merged(np.concatenate([computing, communication]))
@@ -91,10 +92,8 @@ def _difference(spans: Int64, without: Int64) -> Int64:
     pieces = []
     for begin, end in spans.tolist():
         at = begin
-        first = int(np.searchsorted(without[:, 1], begin, side="right"))
-        for low, high in without[first:].tolist():
-            if low >= end:
-                break
+        first, last = np.searchsorted(without[:, 1], begin, side="right"), np.searchsorted(without[:, 0], end)
+        for low, high in without[first:last].tolist():
             if low > at:
                 pieces.append((at, low))
             at = max(at, high)
