@@ -58,9 +58,10 @@ def _empty(trace: Trace, queue: TaskQueue, step: RankStep) -> list[Handover]:
     """A taker idle since its last row was released by the end of the put of its next entry."""
     found = []
     busy = {lane: _ends_on(trace, lane) for lane in queue.takers}
-    for put, take in zip(queue.put.tolist(), queue.take.tolist(), strict=True):
+    taken = queue.take >= 0
+    for put, take in zip(queue.put[taken].tolist(), queue.take[taken].tolist(), strict=True):
         start, put_start = int(trace.start_ns[take]), int(trace.start_ns[put])
-        if take < 0 or put_start < step.begin_ns or start >= step.host_end_ns:
+        if put_start < step.begin_ns or start >= step.host_end_ns:
             continue
         lane = int(trace.lane[take])
         before = int(np.searchsorted(busy[lane], start, side="right")) - 1

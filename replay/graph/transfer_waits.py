@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -20,9 +20,7 @@ from replay.graph.handover import Activity
 from replay.graph.launch_join import Launches
 from replay.trace import CollectiveKind, Trace
 
-_COINCIDENCE_NS = (
-    50 * NS_PER_US
-)  # a shorter silence before the end of an older transfer may be a pause between operators
+_COINCIDENCE_NS = 50 * NS_PER_US  # a shorter silence before a transfer's end may be a pause between operators
 _PAIRWISE = (CollectiveKind.SEND, CollectiveKind.RECV)
 
 
@@ -56,9 +54,11 @@ def transfer_waits(trace: Trace, launches: Launches, thread: Activity, acts: Int
         at = int(np.searchsorted(starts, noticed)) - 1  # the last act that began before the thread could go on
         act = int(acts[at]) if at >= 0 else -1
         begin = int(thread.boundary_ns[np.searchsorted(thread.boundary_ns, noticed) - 1])
-        if act >= 0 and trace.end_of(act) >= noticed:
-            (in_calls.append((call, event)) if act == call else later.append(event))
-        elif launches.noticed_ns[event] < 0 and act != call and noticed - begin < _COINCIDENCE_NS:
+        busy = act >= 0 and trace.end_of(act) >= noticed
+        coincides = launches.noticed_ns[event] < 0 and act != call and noticed - begin < _COINCIDENCE_NS
+        if busy and act == call:
+            in_calls.append((call, event))
+        elif busy or coincides:
             later.append(event)
         else:
             silences[begin].append(event)
@@ -89,7 +89,7 @@ def _with_older(trace: Trace, silences: list[TransferWait], older: list[int]) ->
         ways = {_way(trace, event) for event in wait.events}
         joined = [event for event in older if trace.end_of(event) <= wait.from_ns and _way(trace, event) in ways]
         older = [event for event in older if event not in joined]
-        waits.append(TransferWait(wait.waiter, wait.from_ns, wait.until_ns, wait.released_ns, (*joined, *wait.events)))
+        waits.append(replace(wait, events=(*joined, *wait.events)))
     return waits
 
 
