@@ -23,18 +23,27 @@ __all__ = ["Found", "Mapping", "find_samples", "read_file", "read_samples"]
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Samples of each file that holds some, why the others do not, and what was noticed about the sources."""
+    """Samples of each file that holds some, why the others do not, and what was noticed about the sources.
+
+    ``unknown`` are the reasons of files of no kind that is known here, which may be parts of a trace.
+    """
 
     parts: tuple[Samples, ...]
     refused: tuple[str, ...]
+    unknown: tuple[str, ...]
     warnings: tuple[str, ...]
 
     def merged(self) -> Samples:
         """All samples; refusals are notes. Raises :class:`TraceError` where no file holds a measurement."""
+        reasons = (*self.refused, *self.unknown)
         if not self.parts:
-            raise TraceError("; ".join(self.refused) or "no files")
+            raise TraceError("; ".join(reasons) or "no files")
         merged = concatenate(self.parts)
-        return replace(merged, notes=(*self.warnings, *merged.notes, *self.refused))
+        return replace(merged, notes=(*self.warnings, *merged.notes, *reasons))
+
+
+class _UnknownKindError(TraceError):
+    """A file of no kind that is known here."""
 
 
 def find_samples(sources: Sequence[Path], mapping: Mapping | None = None) -> Found:
@@ -42,12 +51,15 @@ def find_samples(sources: Sequence[Path], mapping: Mapping | None = None) -> Fou
     expansion = expand(sources)
     parts: list[Samples] = []
     refused: list[str] = []
+    unknown: list[str] = []
     for file in expansion.files:
         try:
             parts.append(read_file(file, mapping))
+        except _UnknownKindError as error:
+            unknown.append(str(error))
         except ReplayError as error:
             refused.append(str(error))
-    return Found(tuple(parts), tuple(refused), expansion.warnings)
+    return Found(tuple(parts), tuple(refused), tuple(unknown), expansion.warnings)
 
 
 def read_samples(sources: Sequence[Path], mapping: Mapping | None = None) -> Samples:
@@ -75,7 +87,7 @@ def _of_table(table: Table, mapping: Mapping | None) -> Samples:
         if module.claims(table.columns):
             found: Samples = module.read_table(table)
             return found
-    raise TraceError(
+    raise _UnknownKindError(
         f"{table.name}:1: a table of an unknown kind, with columns {', '.join(table.columns[:12])}"
         f"{', …' if len(table.columns) > 12 else ''}; say what they mean with --mapping (docs/reference/samples.md)"
     )
@@ -88,7 +100,9 @@ def _of_text(file: SourceFile, head: bytes) -> Samples:
             return found
     first = next((line for line in head.decode("utf-8", "replace").splitlines() if line.strip()), "")
     known = ", ".join(module.FORMAT for module in (*_formats("sniff"), *_formats("claims")))
-    raise TraceError(f"{file.name}:1: holds no measurement that is known ({first.strip()[:80]!r}); known: {known}")
+    raise _UnknownKindError(
+        f"{file.name}:1: holds no measurement that is known ({first.strip()[:80]!r}); known: {known}"
+    )
 
 
 def _formats(kind: str) -> list[ModuleType]:

@@ -65,10 +65,10 @@ def calibrate(sources: Sequence[Path], request: Request, progress: Progress = la
 
 
 def _samples(sources: Sequence[Path], request: Request) -> Samples:
-    """Samples of logs and tables, and of the trace that the files which are neither belong to, if they do."""
+    """Samples of logs and tables, and of the trace that the files of no such kind belong to, if they do."""
     mapping = load_mapping(request.mapping) if request.mapping else None
     found = find_samples(sources, mapping)
-    recorded = _trace(sources) if found.refused else None
+    recorded = _trace(sources) if found.unknown else None
     if recorded is None:
         return found.merged()
     try:
@@ -76,8 +76,8 @@ def _samples(sources: Sequence[Path], request: Request) -> Samples:
     except ReplayError as error:
         if not found.parts:
             raise
-        return replace(found, refused=(str(error),)).merged()
-    return replace(found, parts=(*found.parts, timed), refused=()).merged()
+        return replace(found, unknown=(str(error),)).merged()
+    return replace(found, parts=(*found.parts, timed), unknown=()).merged()
 
 
 def _trace(sources: Sequence[Path]) -> Trace | None:

@@ -10,6 +10,7 @@ import pytest
 from calibration.trace_samples import samples_of_trace
 from parsers import read
 from replay.core.errors import TraceError
+from replay.session.calibration import Request, calibrate
 from replay.trace import Trace
 
 
@@ -43,3 +44,9 @@ def test_gemms_of_an_inference_trace_run_below_the_peak(shared_data: Path) -> No
 def test_a_trace_without_shapes_is_refused_with_what_to_do(shared_data: Path) -> None:
     with pytest.raises(TraceError, match="record_shapes=True"):
         samples_of_trace(trace_of(next((shared_data / "kineto").glob("nccl_parser*"))))
+
+
+def test_a_broken_log_beside_a_trace_is_named(sample: Path, tmp_path: Path) -> None:
+    (tmp_path / "cut.json").write_text('{"nccl_version": 23007, "results": [{"size": 1')
+    found = calibrate([sample, tmp_path / "cut.json"], Request("mine"))
+    assert any("cut.json: is cut short" in note for note in found.notes)
