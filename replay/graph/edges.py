@@ -14,7 +14,7 @@ from replay.graph.edge_list import EdgeList
 from replay.graph.events import stream_waits
 from replay.graph.lags import LONGEST_NS, learn_lag, released_ns
 from replay.graph.launch_join import Launches
-from replay.graph.launches import launch_edges
+from replay.graph.launches import launch_edges, launch_latencies_ns
 from replay.graph.number import Numbered, RankParts
 from replay.graph.streams import stream_order
 from replay.graph.types import OpKind, Rule
@@ -30,9 +30,11 @@ def collect(
     """Edges of every rule, and how many inferred stream waits had no consistent source."""
     lists: list[EdgeList] = []
     dropped = 0
+    latency_ns = launch_latencies_ns(trace, launches)
     for part in parts:
         lists += [_host_order(part, ops), *_handovers(part, ops), *_streams(trace, launches, part, ops)]
-        lists += [*launch_edges(trace, launches, costs, part, ops), _graph_branches(trace, launches, part, ops)]
+        lists += launch_edges(trace, launches, costs, part, ops, latency_ns)
+        lists.append(_graph_branches(trace, launches, part, ops))
         lists += [_syncs(part, ops), _spins(part, ops), _transfers(part, ops), _queue(part, ops)]
         waits = stream_waits(trace, launches, part.step, part.streams)
         lists.append(

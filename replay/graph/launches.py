@@ -8,6 +8,8 @@ microseconds on every accelerator) caps it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from replay.core.columns import Bool, Int8, Int64
@@ -23,26 +25,28 @@ from replay.graph.waits import CallCosts
 from replay.trace import Trace
 
 _WAYS = (CallKind.GRAPH_LAUNCH, CallKind.ENQUEUE, CallKind.POST)  # of launching, with latencies of their own
+_SAMPLES = 3
 _NEVER_IDLE_NS = 10 * NS_PER_US  # assumed latency where every launch met a busy stream
 
 
-def launch_latency_ns(trace: Trace, launches: Launches, way: CallKind) -> int:
+def launch_latencies_ns(trace: Trace, launches: Launches) -> dict[int, int]:
     """Time from the start of a launch call to the start of its work on an idle device, ns; 0 without any launch.
 
-    ``way`` is one of ``_WAYS``, or LAUNCH for all other calls.
+    One for each of ``_WAYS``, and one under LAUNCH for all other calls.
     """
     device = np.flatnonzero(trace.is_device & (launches.call >= 0))
     device = device[np.lexsort((trace.start_ns[device], trace.rank[device]))]
     call = launches.call[device]
     delay = trace.start_ns[device] - trace.start_ns[call]
-    wanted = _way(launches.call_kind[call]) == way
-    wanted &= (delay >= 0) & np.append(True, call[1:] != call[:-1])
-    if not wanted.any():
-        return 0
-    samples = delay[wanted & _idle(trace, device, call)]
-    if len(samples) >= 3:
-        return typical_delay(samples)
-    return min(int(delay[wanted].min()), _NEVER_IDLE_NS)
+    first = (delay >= 0) & np.append(True, call[1:] != call[:-1])[: len(call)]
+    way, idle = _way(launches.call_kind[call]), _idle(trace, device, call)
+    return {int(w): _latency_ns(delay[first & (way == w)], idle[first & (way == w)]) for w in (CallKind.LAUNCH, *_WAYS)}
+
+
+def _latency_ns(delay_ns: Int64, idle: Bool) -> int:
+    if idle.sum() >= _SAMPLES:
+        return typical_delay(delay_ns[idle])
+    return min(int(delay_ns.min()), _NEVER_IDLE_NS) if len(delay_ns) else 0
 
 
 def _way(call_kind: Int8) -> Int8:
@@ -59,7 +63,9 @@ def _idle(trace: Trace, device: Int64, call: Int64) -> Bool:
     return idle
 
 
-def launch_edges(trace: Trace, launches: Launches, costs: CallCosts, part: RankParts, ops: Numbered) -> list[EdgeList]:
+def launch_edges(
+    trace: Trace, launches: Launches, costs: CallCosts, part: RankParts, ops: Numbered, latency_ns: Mapping[int, int]
+) -> list[EdgeList]:
     """From each launch call to its work; of a graph launch only to the node that starts first.
 
     Work is submitted one latency after the start of an ordinary call. A call that took far longer for its own reasons
@@ -73,10 +79,9 @@ def launch_edges(trace: Trace, launches: Launches, costs: CallCosts, part: RankP
     graph = (launches.call_kind[call] == CallKind.GRAPH_LAUNCH) & (call >= 0)
     first = np.zeros(len(call), np.bool_)
     first[np.unique(call, return_index=True)[1]] = True
-    latency = {int(way): launch_latency_ns(trace, launches, way) for way in (CallKind.LAUNCH, *_WAYS)}
     slow = costs.blocked[call] & (ops.duration_ns[source] > costs.entry_ns[call])
     slow &= ~np.isin(launches.call_kind[call], HANDING_OVER)  # these go on after they have handed over
-    lag = np.array([latency[way] for way in _way(launches.call_kind[call]).tolist()], np.int64)
+    lag = np.array([latency_ns[way] for way in _way(launches.call_kind[call]).tolist()], np.int64)
     lag -= np.where(slow, costs.entry_ns[call], 0)
     staged = staging_ns(trace, launches, part.step)
     slow &= staged < 0
