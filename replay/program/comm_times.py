@@ -8,6 +8,7 @@ tokens, and what another ep does to sums of expert gradients, are re-timed on th
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -35,13 +36,16 @@ class Bytes:
 
 @dataclass(frozen=True)
 class CommTimes:
-    """Times collectives of ``program`` for ``target``; ``load`` is, per op of the source, how much a new exchange
-    carries beside the mean."""
+    """Times collectives of ``program`` for ``target``.
+
+    ``load`` is, per op of the source, how much a new exchange carries beside the mean; ``note`` takes what is assumed.
+    """
 
     program: Program
     target: Layout
     links: Links
     load: Float64
+    note: Callable[[str], None]
 
     def of_block(self, ops: Int64, size: Bytes, place: tuple[BlockKey, int], rank: int) -> tuple[Float64, Int64, Int8]:
         """Factors on the durations of ``ops``, nanoseconds to add to them, and their grades.
@@ -83,6 +87,7 @@ class CommTimes:
         moved = self._moved(op, scale * float(self.load[op]), ranks)
         found = self.links.time_ns(moved)
         if found is None:
+            self.note(assumed_link.note())
             return round(assumed_link.time_ns(moved)), Grade.ASSUMED
         return round(found[0]), max(found[1], Grade.EXTRAPOLATED)
 

@@ -26,6 +26,7 @@ from replay.trace import CollectiveKind
 
 ASSUMED_DEVICES_PER_NODE = 8  # every NVLink, xGMI and HCCS training node that a profile of this project describes
 SMALL_NBYTES = 32 * 1024  # moved within 1 µs at 32 GB/s, the slowest link of a training node: latency is what is left
+UNSEEN = 0.3  # half-width of the time of a transfer that was not measured, from others of other kinds and sizes
 
 _ROUNDS = {
     CollectiveKind.ALL_REDUCE: 2,

@@ -10,7 +10,6 @@ from replay.core.columns import Float64, Int8, Int64
 from replay.core.evidence import Grade
 from replay.graph.types import Graph
 from replay.layout import Layout
-from replay.program import assumed_link
 from replay.program.choice import Choice, Chooser
 from replay.program.comm_times import Bytes, CommTimes
 from replay.program.keys import BlockKey
@@ -61,7 +60,7 @@ class Pieces:
         self._timing = timing
         self._layers = layers
         self._chooser = Chooser(program, target)
-        self._comms = CommTimes(program, target, timing.links, timing.load)
+        self._comms = CommTimes(program, target, timing.links, timing.load, self.note)
         self._structures: dict[tuple[int, ...], Structure] = {}
         self._means: dict[tuple[int, ...], tuple[Int64, Int64, Int64]] = {}
         self._notes: dict[str, None] = {}
@@ -100,8 +99,6 @@ class Pieces:
             factor, added, known = self._comms.of_block(shape.ops, size, (key, rank), owner)
             duration = np.rint(duration * factor).astype(np.int64) + added
             grade = np.maximum(grade, known)
-            if (known[added > 0] == Grade.ASSUMED).any():
-                self.note(assumed_link.note())
         return Piece(key, self._program.blocks.keys[exemplar], shape, duration, residual, lateness, size.nbytes, grade)
 
     def _mean(self, choice: Choice) -> tuple[Int64, Int64, Int64]:

@@ -15,7 +15,7 @@ from replay.model import ModelSpec
 from replay.program import assumed_link
 from replay.program.absent import with_absent
 from replay.program.label import label, unassigned_pct
-from replay.program.links import learn_links
+from replay.program.links import UNSEEN, learn_links
 from replay.program.retiming import RetimeContext, Retiming
 from replay.program.synthesis import Timing, synthesise
 from replay.program.template_means import template_means
@@ -39,7 +39,6 @@ ANSWERED = ("ep", "pp", "vpp", "dp", "world", "gbs", "schedule")  # re-timed or 
 UNANSWERED = ("tp", "cp", "etp", "mbs", "seq", "dispatcher")
 OTHER_SIZES = Topic("--tp, --cp, --etp, --mbs, --seq, --dispatcher", False, "not modelled for traces")
 RELAID = ("pp", "vpp", "dp", "gbs", "microbatches", "schedule", "group_size")
-UNSEEN = 0.3  # half-width of a transfer that was not measured, from others of other kinds and sizes
 UNASSIGNED_PCT = 5.0  # of device time; what lies outside every range is not re-timed
 EXPERT_ROLES = (Role.DISPATCH, Role.EXPERTS, Role.COMBINE)
 
@@ -83,7 +82,7 @@ def predict(baseline: Baseline, source: Source, question: Question, facts: Facts
         graph, labels, notes = with_absent(baseline.graph, labels, target)
         baseline = replace(baseline, graph=graph)
     context = _context(baseline.trace, source.model, question, facts)
-    retiming = _with_doubt(ep.retime(baseline.graph, labels, source.layout, target, context), baseline.graph, context)
+    retiming = ep.retime(baseline.graph, labels, source.layout, target, context)
     if (moved := hardware.retiming(baseline.graph, baseline.trace, question, facts)) is not None:
         retiming = retiming.followed_by(moved)
     asked = Asked(baseline, labels, target, retiming, context, question, facts.force)
@@ -126,14 +125,16 @@ def _context(trace: Trace, model: ModelSpec, question: Question, facts: Facts) -
     return RetimeContext(trace, model, hardware.source_profile(trace, facts), loads)
 
 
-def _with_doubt(retiming: Retiming, graph: Graph, context: RetimeContext) -> Retiming:
-    """What the source did not need (:mod:`replay.program.absent`) has no measured time: a bracket around its links'."""
+def _with_doubt(retiming: Retiming, graph: Graph, notes: tuple[str, ...]) -> Retiming:
+    """What the source did not need (:mod:`replay.program.absent`) has no measured time: a bracket around its links'.
+
+    Around the assumed one's where the ``notes`` say that it was needed.
+    """
     alone = (graph.kind == OpKind.TRANSFER) & (graph.comm >= 0) & (graph.event < 0) & (graph.duration_ns == 0)
     alone[alone] = graph.comms.size[graph.comm[alone]] == 1
     if not alone.any():
         return retiming
-    known = context.profile is not None or bool(learn_links(graph).curves)
-    low, high = (1 - UNSEEN, 1 + UNSEEN) if known else assumed_link.BOUNDS
+    low, high = assumed_link.BOUNDS if assumed_link.note() in notes else (1 - UNSEEN, 1 + UNSEEN)
     return replace(
         retiming,
         low=np.where(alone, retiming.factor * low, retiming.low),
@@ -179,6 +180,7 @@ def _relaid(asked: Asked) -> Prediction:
     ratio = timeline.step_ns / simulate(source.graph, residuals=True).step_ns
     notes = tuple(dict.fromkeys(source.notes + laid_out.notes))
     prediction = Prediction(target, timeline, ratio, lift=lifted, forced=forced, warnings=notes)
+    asked = replace(asked, retiming=_with_doubt(retiming, graph, notes))
     return _completed(asked, prediction, laid_out.origin)
 
 

@@ -11,7 +11,7 @@ from replay.layout import Layout
 from replay.program.expert_ops import ExpertOps
 from replay.program.expert_side import ExpertSide, combine_nbytes, dispatch_nbytes
 from replay.program.groups import sizes
-from replay.program.links import Moved
+from replay.program.links import UNSEEN, Moved
 from replay.program.retiming import Change
 from replay.trace import MISSING, CollectiveKind
 from replay.whatif._comparison import Comparison, side_quantities
@@ -25,8 +25,6 @@ from replay.whatif._expert_exchange import (
     leaves_node,
 )
 from replay.whatif._expert_gemm import FP8
-
-_UNSEEN = 0.3  # half-width of the time of an exchange that was never seen, from transfers of other kinds and sizes
 
 
 def put_deduplicated(draft: Draft, c: Comparison, ops: ExpertOps) -> None:
@@ -94,7 +92,7 @@ def put_flat(draft: Draft, c: Comparison, ops: ExpertOps) -> None:
         formula = "messages x time of a message of that size on the input's links; bytes = tokens x top-k x hidden"
         change = Change("all-to-all", {}, after, formula, Grade.EXTRAPOLATED)
         load = c.exchange_load[chosen]
-        draft.put(ops.all_to_all, load, (load * (1 - _UNSEEN), load * (1 + _UNSEEN)), change)
+        draft.put(ops.all_to_all, load, (load * (1 - UNSEEN), load * (1 + UNSEEN)), change)
         return
     factor, how, grade = _flat_factor(c, ops.all_to_all, chosen, nbytes)
     plain = flat_factor(c.old, c.new, c.graph.duration_ns[chosen].astype(np.float64), 0.0) * c.exchange_load[chosen]

@@ -9,8 +9,10 @@ from replay.core.errors import LayoutError, RefusedError
 from replay.graph.types import OpKind, Rule
 from replay.layout import Layout
 from replay.model import ModelSpec
+from replay.program import assumed_link
 from replay.program.absent import with_absent
 from replay.program.comm_ops import P2P_KINDS
+from replay.program.links import Curve, Links
 from replay.program.synthesis import Timing, synthesise
 from replay.program.templates import Program, lift
 from replay.program.types import Phase, Role
@@ -261,6 +263,19 @@ def test_expert_gradients_appear_with_a_smaller_ep() -> None:
     target = source.change(ep=1)
     *known, _ = with_absent(graph, labels, target)
     assert step_of(lift(*known), target) == graph.measured_step_ns + 24
+
+
+@pytest.mark.parametrize(("links", "assumed"), [(Links(), True), (Links({True: Curve.through({1e6: [1e3]})}), False)])
+def test_a_link_is_assumed_only_where_no_other_is_known(links: Links, *, assumed: bool) -> None:
+    """The sum of gradients that dp 2 brings, inside a node: nothing is known of links, or those between nodes are."""
+    source = layout(pp=1, world_size=1, group_size=1)
+    graph, labels = pipeline_step(source, 4, Costs(5, 10))
+    labels = replace(labels, model=ModelSpec(layers=4, hidden=10))
+    target = source.change(dp=2)
+    *known, _ = with_absent(graph, labels, target)
+    lifted = lift(*known)
+    laid_out = synthesise(lifted, target, replace(Timing.measured(lifted.graph), links=links))
+    assert (assumed_link.note() in laid_out.notes) == assumed
 
 
 def test_without_labels_there_is_nothing_to_lift() -> None:
