@@ -39,13 +39,11 @@ class AscendArgs(Args, gc=False):
     size: Scalar = msgspec.field(default=-1, name="size(B)")
     count: Scalar = -1
     data_type: Scalar = None
-    algorithm: Scalar = msgspec.field(default=None, name="alg_type")
     rank_size: Scalar = -1
     stream_id: Scalar = msgspec.field(default=-1, name="stream id")
     source_rank: Scalar = msgspec.field(default=-1, name="src rank")
     target_rank: Scalar = msgspec.field(default=-1, name="dst rank")
     packet_bytes: Scalar = msgspec.field(default=-1, name="size(Byte)")
-    transport: Scalar = msgspec.field(default=None, name="transport type")
     labels: Scalar = None
 
 

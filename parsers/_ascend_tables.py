@@ -136,7 +136,7 @@ def read_kernels(files: RankFiles) -> tuple[list[KernelRow], int]:
     """Rows of all kernel tables with a start and a duration, and how many have none."""
     kept, lost = [], 0
     for file in files.of(Role.KERNELS):
-        for row in table(file):
+        for row in _table(file):
             kernel = _kernel(row)
             if kernel.start_ns >= 0 and kernel.dur_ns >= 0:
                 kept.append(kernel)
@@ -171,7 +171,7 @@ def read_steps(files: RankFiles, rank: int) -> tuple[StepTableRow, ...]:
     """Rows of ``step_trace_time.csv``; a recording without steps leaves the step empty."""
     found = []
     for file in files.of(Role.STEPS):
-        for row in table(file):
+        for row in _table(file):
             times = {
                 name: _float(cell(value)) / (NS_PER_MS // NS_PER_US)
                 for name, value in row.items()
@@ -182,7 +182,7 @@ def read_steps(files: RankFiles, rank: int) -> tuple[StepTableRow, ...]:
     return tuple(found)
 
 
-def table(file: SourceFile) -> list[dict[str, str]]:
+def _table(file: SourceFile) -> list[dict[str, str]]:
     """Rows of a CSV file by column name; cells may hold newlines, lines may end in CRLF, rows may be short."""
     text = file.read().decode("utf-8-sig", "replace").replace("\0", "")
     reader = csv.DictReader(io.StringIO(text, newline=""), restval="")

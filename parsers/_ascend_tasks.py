@@ -6,7 +6,7 @@ import re
 
 from replay.trace import EventKind
 
-_WAIT = re.compile(r"(?:EVENT|NOTIFY|MEM|CAPTURE)[_ ]WAIT|MEM_WAIT_VALUE", re.IGNORECASE)
+_WAIT = re.compile(r"(?:EVENT|NOTIFY|MEM|CAPTURE)[_ ]WAIT", re.IGNORECASE)
 _RECORD = re.compile(r"(?:EVENT|NOTIFY|CAPTURE)[_ ]RECORD|WRITE[_ ]VALUE|MEM_WRITE_VALUE", re.IGNORECASE)
 _COPY = re.compile(r"MEMCPY|^SDMA|PCIE_DMA|^ASYNC_DMA", re.IGNORECASE)
 _SET = re.compile(r"^MEMSET", re.IGNORECASE)
