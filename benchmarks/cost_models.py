@@ -11,7 +11,6 @@ here; the numbers are to be read.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -20,12 +19,13 @@ import hwprofiles
 from calibration.correction import correction_of
 from calibration.fit import FitOptions, fit, score
 from calibration.groups import groups
-from calibration.holdout import RANDOM_HALF, random_half
+from calibration.holdout import splits
 from calibration.models import cost_models
+from calibration.problem import sizes_of
 from calibration.profile import start_values
 from hwprofiles.fitted import Score
 from parsers.samples import read_samples
-from replay.core.columns import Bool, Float64
+from replay.core.columns import Bool
 from replay.core.errors import FitError
 from replay.cost_model import CostModel
 from replay.costs.correction import factor
@@ -36,23 +36,11 @@ FILES = {"a100_sxm": "a100-sxm-80gb", "a100_pcie": "a100-sxm-80gb", "vidur_a100"
 """Profile that start values come from, by the beginning of a file's name."""
 
 
-def splits(model: CostModel, columns: dict[str, Float64], n: int) -> Iterator[tuple[str, Bool]]:
-    """Rows to hold out, by name."""
-    yield RANDOM_HALF, random_half(n, 0)
-    for holdout in model.holdouts:
-        yield holdout.name, holdout.held_out(columns)
-
-
-def sizes(model: CostModel, rows: Samples) -> dict[str, Float64]:
-    """Size columns of the rows, and what the model derives from them."""
-    return dict(model.prepared({name: rows.size(name) for name in dict.fromkeys((*model.needs, *rows.sizes))}))
-
-
 def held_out_scores(model: CostModel, rows: Samples, held_out: Bool, options: FitOptions) -> tuple[int, list[Score]]:
     """Number of fitted parameters, and the scores without and (of many GEMMs) with the learned correction."""
     kept, rest = rows.take(~held_out), rows.take(held_out)
     result = fit(model, kept, options)
-    seen, unseen = sizes(model, kept), sizes(model, rest)
+    seen, unseen = (model.prepared(sizes_of(model, part)) for part in (kept, rest))
     predicted = np.asarray(model.predict(result.values, unseen))
     found = [score(predicted, rest.time_ns)]
     correction = correction_of(model, result.values, seen, kept.time_ns)
@@ -68,7 +56,7 @@ def report(path: Path) -> None:
     for model in cost_models():
         for key, rows in groups(model, samples):
             options = FitOptions(start=start_values(model, base, key.get("dtype", "")))
-            for name, held_out in splits(model, sizes(model, rows), len(rows)):
+            for name, held_out in splits(model, rows, seed=0).items():
                 line = f"{path.name[:28]:28} {' '.join(filter(None, key.values()))[:40]:40} {name[:32]:32}"
                 try:
                     fitted, found = held_out_scores(model, rows, held_out, options)

@@ -21,6 +21,7 @@ from calibration.fit import FitOptions, fit, score
 from calibration.groups import groups
 from calibration.models import cost_models
 from calibration.prediction import predict
+from calibration.problem import sizes_of
 from calibration.profile import Target
 from calibration.run import Calibration, calibrate
 from parsers.samples import read_samples
@@ -57,7 +58,7 @@ def every_other(paths: Sequence[Path]) -> None:
 
 def held_out_errors(model: CostModel, rows: Samples) -> Float64:
     """Errors in percent of every other size, from a fit to the others."""
-    columns = {name: rows.size(name) for name in dict.fromkeys((*model.needs, *rows.sizes))}
+    columns = sizes_of(model, rows)
     held_out = every_other_size("nbytes").held_out(columns)
     result = fit(model, rows.take(~held_out), FitOptions())
     asked = held_out & (columns["nbytes"] >= LEAST_NBYTES)

@@ -10,6 +10,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import lsqr
 
+from calibration.loss import scale_of
 from replay.core.columns import Float64
 from replay.core.errors import FitError
 from replay.cost_model import Columns, CostModel, Values
@@ -23,6 +24,7 @@ SMOOTH = 0.1
 _ROUNDS = 4
 _SHARPNESS = 0.5  # of the usual residual, beyond which a row counts less
 _ITERATIONS = 200
+_SMALLEST_SCALE = 1e-6  # of residuals that the table takes up whole
 
 
 def learn(residuals: Float64, columns: Columns, knots: dict[str, int]) -> Correction:
@@ -85,6 +87,6 @@ def _solve(basis: sparse.csr_array, residuals: Float64, penalty: sparse.csr_arra
         system = sparse.vstack([sparse.diags_array(root) @ basis, penalty])
         weights = lsqr(system, np.concatenate([root * residuals, nothing]), iter_lim=_ITERATIONS)[0]
         left = residuals - basis @ weights
-        scale = max(1.4826 * float(np.median(np.abs(left))), 1e-6)
+        scale = max(scale_of(left), _SMALLEST_SCALE)
         trust = 1.0 / np.sqrt(1.0 + (left / (_SHARPNESS * scale)) ** 2)
     return np.asarray(weights, dtype=np.float64)

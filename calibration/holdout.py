@@ -9,9 +9,10 @@ import numpy as np
 
 from calibration.correction import correction_of
 from calibration.fit import FitOptions, FitResult, fit, score
+from calibration.problem import sizes_of
 from calibration.solve import THINNED_ROWS, spread_evenly
 from hwprofiles.fitted import Score
-from replay.core.columns import Bool, Float64
+from replay.core.columns import Bool
 from replay.core.errors import FitError
 from replay.cost_model import CostModel
 from replay.costs.correction import factor
@@ -38,13 +39,10 @@ def scores(samples: Samples, result: FitResult, options: FitOptions) -> HeldOut:
     out). A learned correction is always scored apart.
     """
     used = samples.take(result.rows)
-    columns = sizes_of(result.model, used)
-    splits = {RANDOM_HALF: random_half(len(used), options.seed)}
-    splits |= {holdout.name: holdout.held_out(columns) for holdout in result.model.holdouts}
     found: dict[str, Score] = {}
     learned: dict[str, Score] = {}
     notes: list[str] = []
-    for name, held_out in splits.items():
+    for name, held_out in splits(result.model, used, options.seed).items():
         try:
             found[name], corrected = _score(used, held_out, result, options)
         except FitError as error:
@@ -53,6 +51,13 @@ def scores(samples: Samples, result: FitResult, options: FitOptions) -> HeldOut:
         if corrected is not None:
             learned[name] = corrected
     return HeldOut(found, learned, tuple(notes))
+
+
+def splits(model: CostModel, samples: Samples, seed: int) -> dict[str, Bool]:
+    """Rows to hold out, by name of the split: a random half, and the model's own extrapolations."""
+    columns = sizes_of(model, samples)
+    extrapolations = {holdout.name: holdout.held_out(columns) for holdout in model.holdouts}
+    return {RANDOM_HALF: random_half(len(samples), seed), **extrapolations}
 
 
 def random_half(n: int, seed: int) -> Bool:
@@ -75,8 +80,3 @@ def _score(used: Samples, held_out: Bool, result: FitResult, options: FitOptions
     plain = score(predicted, rest.time_ns)
     correction = correction_of(model, kept.values, sizes_of(model, seen), seen.time_ns) if options.learned else None
     return plain, None if correction is None else score(predicted * factor(correction, columns), rest.time_ns)
-
-
-def sizes_of(model: CostModel, samples: Samples) -> dict[str, Float64]:
-    """Size columns of samples: those that the model needs, and what else there is."""
-    return {name: samples.size(name) for name in dict.fromkeys((*model.needs, *samples.sizes))}

@@ -14,13 +14,13 @@ import numpy as np
 
 from calibration.fit import score
 from calibration.groups import groups
-from calibration.holdout import sizes_of
 from calibration.models import cost_models
+from calibration.problem import sizes_of
 from hwprofiles.fitted import Fitted, Score
 from hwprofiles.schema import HardwareProfile
 from replay.collectives._network import Estimate, best_of, collective_time
 from replay.collectives._two_tiers import Nodes
-from replay.core.columns import Int8
+from replay.core.columns import Int8, groups_of
 from replay.core.evidence import Grade
 from replay.cost_model import Columns, CostModel
 from replay.costs.correction import factor, from_coefficients
@@ -75,8 +75,7 @@ def _groups_of_ranks(samples: Samples) -> Iterator[tuple[tuple[str, float, float
     keys = list(zip(samples.op.to_list(), nodes, each, samples.source.to_list(), strict=True))
     codes = {key: code for code, key in enumerate(dict.fromkeys((op, str(n), str(r), s) for op, n, r, s in keys))}
     index = np.array([codes[op, str(n), str(r), s] for op, n, r, s in keys], dtype=np.int64)
-    for code in range(len(codes)):
-        rows = np.flatnonzero(index == code)
+    for rows in groups_of(index):
         yield keys[rows[0]], samples.take(rows)
 
 

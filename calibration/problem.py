@@ -107,9 +107,14 @@ def pose(model: CostModel, samples: Samples, residual: Residual, given: Mapping[
             f"({', '.join(required)}); give at least {len(required) + 1}"
         )
     chosen = samples.take(rows)
-    columns = model.prepared({name: chosen.size(name) for name in dict.fromkeys((*model.needs, *samples.sizes))})
+    columns = model.prepared(sizes_of(model, chosen))
     fixed = {spec.name: float(given.get(spec.name, spec.initial)) for spec in model.parameters if spec.given}
     return Problem(model, chosen, columns, rows, free, fixed, residual)
+
+
+def sizes_of(model: CostModel, samples: Samples) -> dict[str, Float64]:
+    """Size columns of samples: those that the model needs, and what else there is."""
+    return {name: samples.size(name) for name in dict.fromkeys((*model.needs, *samples.sizes))}
 
 
 def usable(model: CostModel, samples: Samples, residual: Residual = Residual.LOG) -> Int64:

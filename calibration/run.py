@@ -13,9 +13,10 @@ from calibration.correction import correction_of
 from calibration.disagreement import Run, disagreements
 from calibration.fit import FitOptions, FitResult, fit
 from calibration.groups import groups
-from calibration.holdout import scores, sizes_of
+from calibration.holdout import scores
 from calibration.models import cost_models
 from calibration.prediction import Predicted
+from calibration.problem import sizes_of
 from calibration.profile import Target, as_fitted, profile_of, start_values
 from hwprofiles.fitted import Fitted, Score
 from hwprofiles.schema import HardwareProfile

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from calibration.loss import TUNING, Loss, scale_of
-from calibration.problem import Problem, bounds
+from calibration.problem import Problem, Residual, bounds
 from replay.core.columns import Float64, Int64
 
 THINNED_ROWS = 4096
@@ -61,7 +61,7 @@ def solve(
     scaled = loss is Loss.ROBUST or bool(np.isfinite(problem.samples.spread_ns).any())
     rounds = _RESCALINGS if scaled and tolerance < ROUGH else 1
     if scale is None:
-        scale = _FIRST_SCALE if problem.residual.value == "log" else scale_of(problem.residuals(point))
+        scale = _FIRST_SCALE if problem.residual is Residual.LOG else scale_of(problem.residuals(point))
     weights = weights_of(problem, scale)
     for _ in range(rounds):
         point = _minimise(problem, Solution(point, weights, scale, loss), tolerance)
@@ -80,7 +80,7 @@ def weights_of(problem: Problem, scale: float) -> Float64:
     samples = problem.samples
     known = samples.repeats > 0
     repeats = np.where(known, samples.repeats, 1).astype(np.float64)
-    unit = 1.0 if problem.residual.value == "linear" else samples.time_ns
+    unit = 1.0 if problem.residual is Residual.LINEAR else samples.time_ns
     error = np.nan_to_num(samples.spread_ns / (unit * np.sqrt(repeats)))
     weights = 1.0 / np.sqrt(1.0 + (error / scale) ** 2)
     bare = known & np.isnan(samples.spread_ns)
