@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from rich.console import RenderableType
 from rich.markup import escape
@@ -24,6 +24,14 @@ def new_table(*columns: str, left: int = 1) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for index, column in enumerate(columns):
         table.add_column(column, justify="left" if index < left else "right", overflow="fold", no_wrap=index >= left)
+    return table
+
+
+def filled_table(columns: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> Table:
+    """A table of rows of plain words, shown as they are."""
+    table = new_table(*columns, left=left)
+    for row in rows:
+        table.add_row(*map(escape, row))
     return table
 
 

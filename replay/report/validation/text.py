@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.text import Text
 
 from replay.report.console import console
-from replay.report.text_tables import heading, new_table
+from replay.report.text_tables import filled_table, heading, new_table
 from replay.report.validation import words
 from replay.report.validation.types import Validation
 from replay.report.words import listed
@@ -28,10 +28,7 @@ def _headline(found: Validation) -> Iterable[RenderableType]:
 
 def _summary(found: Validation) -> Iterable[RenderableType]:
     yield heading("By device and kind of change (a refused case counts as 100 % in the mean)")
-    table = new_table(*words.SUMMARY_COLUMNS, left=2)
-    for row in words.summary_rows(found):
-        table.add_row(*map(escape, row))
-    yield table
+    yield filled_table(words.SUMMARY_COLUMNS, words.summary_rows(found), left=2)
 
 
 def _overhead(found: Validation) -> Iterable[RenderableType]:
