@@ -57,21 +57,27 @@ def _checkout() -> Path:
 
 
 class _Recordings:
-    """Folders by the recorder's words, each recorded when it is first asked for."""
+    """Folders by the recorder's words, each recorded, or found to fail, when it is first asked for."""
 
     def __init__(self, checkout: Path, folder: Path) -> None:
         self._checkout = checkout
         self._folder = folder
-        self._made: dict[str, Path] = {}
+        self._made: dict[str, Path | RefusedError] = {}
 
     def folder(self, words: str, progress: Progress) -> Path:
-        """The recording that ``words`` describe. Raises :class:`ReplayError` with the recorder's last line."""
+        """The recording that ``words`` describe. Raises :class:`RefusedError` with the recorder's last line."""
         if words not in self._made:
             out = self._folder / str(len(self._made))
             progress(f"recording: {words}")
-            self._record([*shlex.split(words), "--out", str(out)], words)
-            self._made[words] = out
-        return self._made[words]
+            try:
+                self._record([*shlex.split(words), "--out", str(out)], words)
+                self._made[words] = out
+            except RefusedError as error:
+                self._made[words] = error
+        made = self._made[words]
+        if isinstance(made, RefusedError):
+            raise made
+        return made
 
     def _record(self, words: Sequence[str], shown: str) -> None:
         command = [sys.executable, "-m", RECORDER, *words]

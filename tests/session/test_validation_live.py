@@ -68,10 +68,16 @@ def test_both_runs_are_recorded_and_compared(cases: Path, monkeypatch: pytest.Mo
 
 
 def test_a_recorder_that_fails_is_a_refused_case(cases: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With its last line."""
-    monkeypatch.setattr(validation_live.subprocess, "run", recorder([], fails=True))
-    (row,) = validate_live(cases).rows
-    assert row.refused == "--live: cpu --ep 1: the recorder failed: RuntimeError: no device"
+    """With its last line; another case of the same recording does not wait for it to fail again."""
+    calls: list[list[str]] = []
+    monkeypatch.setattr(validation_live.subprocess, "run", recorder(calls, fails=True))
+    again = CASES.partition('[[case]]\nname = "kept"')[0].replace('"live"', '"again"')
+    cases.write_text(CASES + again, encoding="utf-8")
+    reasons = {row.name: row.refused for row in validate_live(cases).rows}
+    assert reasons == dict.fromkeys(
+        ("live", "again"), "--live: cpu --ep 1: the recorder failed: RuntimeError: no device"
+    )
+    assert calls == [["cpu", "--ep", "1"]]
 
 
 def test_what_is_missing_is_named(cases: Path, monkeypatch: pytest.MonkeyPatch) -> None:
