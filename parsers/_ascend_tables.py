@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -68,18 +68,47 @@ class Settings:
     versions: tuple[tuple[str, str], ...] = ()
 
 
-def read_settings(files: RankFiles) -> Settings:
+@dataclass(frozen=True, slots=True)
+class Described:
+    """What all JSON files beside a timeline hold, with a sentence for each that is damaged and was left out."""
+
+    settings: Settings
+    statistics: list[CommStatistics]  # operators of ``communication.json`` in any of its nestings, without its totals
+    sizes: dict[str, int]  # group id → the fewest members it can have, by the numbers in ``communication_matrix.json``
+    damaged: tuple[str, ...]
+
+
+def read_described(files: RankFiles, roles: Sequence[Role] = _JSON) -> Described:
+    """The JSON files of one rank that have one of ``roles``, each decoded once."""
+    objects: dict[Role, list[tuple[str, dict[str, object]]]] = {role: [] for role in _JSON}
+    damaged = []
+    for role in roles:
+        for file in files.of(role):
+            try:
+                value = _dict(msgspec.json.decode(file.read().decode("utf-8-sig", "replace")))
+            except msgspec.DecodeError as error:
+                value = {}  # the name of the file may tell the rank
+                damaged.append(f"{file.name} is damaged ({error}) and was left out")
+            objects[role].append((file.name, value))
+    sizes: dict[str, int] = {}
+    for _, matrix in objects[Role.MATRIX]:
+        _collect_sizes(matrix, "", sizes)
+    statistics = [row for _, level in objects[Role.COMMUNICATION] for row in _operators(level)]
+    metadata = [value for _, value in objects[Role.METADATA]]
+    return Described(_settings(objects[Role.INFO], metadata), statistics, sizes, tuple(damaged))
+
+
+def _settings(infos: Sequence[tuple[str, dict[str, object]]], metadatas: Sequence[dict[str, object]]) -> Settings:
     """Rank, level and groups from ``profiler_info*.json`` and ``profiler_metadata.json``."""
     rank, level, versions = MISSING, "", []
-    for file in files.of(Role.INFO):
-        info = _object(file)
-        named = _RANK_IN_NAME.search(file.name)
+    for name, info in infos:
+        named = _RANK_IN_NAME.search(name)
         rank = max(rank, _int(info.get("rank_id")), int(named[1]) if named else MISSING)
         level = str(_dict(_dict(info.get("config")).get("experimental_config")).get("_profiler_level", "")) or level
         versions += [(key, str(info[key])) for key in ("torch_npu_version", "cann_version") if info.get(key)]
     groups: list[Group] = []
     world = MISSING
-    for metadata in map(_object, files.of(Role.METADATA)):
+    for metadata in metadatas:
         environment = _dict(metadata.get("ENV_VARIABLES"))
         world = max(world, _int(environment.get("WORLD_SIZE")))
         world = max(world, _int(_dict(metadata.get("distributed_args")).get("world_size")))
@@ -96,11 +125,6 @@ def _group(name: str, entry: object) -> Group:
     return Group(name, str(found.get("group_name", "")), ranks, len(ranks) or MISSING)
 
 
-def read_communication(files: RankFiles) -> list[CommStatistics]:
-    """Operators of ``communication.json`` in any of its nestings, without its totals."""
-    return [row for file in files.of(Role.COMMUNICATION) for row in _operators(_object(file))]
-
-
 def _operators(level: dict[str, object]) -> Iterator[CommStatistics]:
     for key, value in level.items():
         entry = _dict(value)
@@ -113,14 +137,6 @@ def _operators(level: dict[str, object]) -> Iterator[CommStatistics]:
             elapse, transit = (_float(times.get(f"{word} Time(ms)")) for word in ("Elapse", "Transit"))
             dur, wire = (round(value * NS_PER_MS) if value > 0 else MISSING for value in (elapse, transit))
             yield CommStatistics(name, group, start, dur, wire)
-
-
-def group_sizes(files: RankFiles) -> dict[str, int]:
-    """Group id → the fewest members it can have: one more than the largest number in ``communication_matrix.json``."""
-    sizes: dict[str, int] = {}
-    for file in files.of(Role.MATRIX):
-        _collect_sizes(_object(file), "", sizes)
-    return sizes
 
 
 def _collect_sizes(level: dict[str, object], group: str, sizes: dict[str, int]) -> None:
@@ -187,25 +203,6 @@ def _table(file: SourceFile) -> list[dict[str, str]]:
     text = file.read().decode("utf-8-sig", "replace").replace("\0", "")
     reader = csv.DictReader(io.StringIO(text, newline=""), restval="")
     return [{(key or "").strip(): value for key, value in row.items() if isinstance(value, str)} for row in reader]
-
-
-def damaged(files: RankFiles) -> tuple[str, ...]:
-    """A sentence for each JSON file that cannot be decoded; what it would have told stays unknown."""
-    found = []
-    for file in (file for role in _JSON for file in files.of(role)):
-        try:
-            msgspec.json.decode(file.read().decode("utf-8-sig", "replace"))
-        except msgspec.DecodeError as error:
-            found.append(f"{file.name} is damaged ({error}) and was left out")
-    return tuple(found)
-
-
-def _object(file: SourceFile) -> dict[str, object]:
-    """A JSON object, empty where the file is damaged."""
-    try:
-        return _dict(msgspec.json.decode(file.read().decode("utf-8-sig", "replace")))
-    except msgspec.DecodeError:
-        return {}
 
 
 def _dict(value: object) -> dict[str, object]:

@@ -20,14 +20,10 @@ from parsers._ascend_hccl import HcclOp
 from parsers._ascend_rows import AscendContent, read_rows
 from parsers._ascend_tabled import tabled_rows
 from parsers._ascend_tables import (
-    CommStatistics,
+    Described,
     KernelRow,
-    Settings,
-    damaged,
-    group_sizes,
-    read_communication,
+    read_described,
     read_kernels,
-    read_settings,
     read_steps,
 )
 from parsers._chrome_header import Header
@@ -52,9 +48,8 @@ class _Rank:
 
     file: str
     number: int
-    settings: Settings
+    described: Described
     content: AscendContent
-    statistics: list[CommStatistics]
     members: dict[int, Member]  # filled when the ids of all ranks are known
     kernels: list[KernelRow]
     steps: tuple[StepTableRow, ...]
@@ -76,10 +71,12 @@ def read(files: Sequence[SourceFile], options: ReadOptions, *, piece_bytes: int 
     if not chosen:
         raise RefusedError(_why_not(folders))
     ranks = [_read_rank(folder, options, piece_bytes) for folder in chosen]
+    others = [read_described(folder, (Role.MATRIX,)) for folder in folders if folder not in chosen]
+    sizes = [described.sizes for described in (*(rank.described for rank in ranks), *others)]
     ranks = _numbered([rank for rank in ranks if len(rank.content.rows)] or [_unusable(ranks)])
-    ids = known_ids((rank.settings for rank in ranks), (rank.statistics for rank in ranks))
-    ranks = [replace(rank, members=members(rank.content.ops, rank.statistics, ids)) for rank in ranks]
-    trace = combine(_contents(ranks, folders), FORMAT)
+    ids = known_ids((rank.described.settings for rank in ranks), (rank.described.statistics for rank in ranks))
+    ranks = [replace(rank, members=members(rank.content.ops, rank.described.statistics, ids)) for rank in ranks]
+    trace = combine(_contents(ranks, sizes), FORMAT)
     numbers = _numbers(trace, ranks)
     trace = with_details(trace, {number: rank.kernels for number, rank in zip(numbers, ranks, strict=True)})
     return replace(
@@ -92,14 +89,13 @@ def read(files: Sequence[SourceFile], options: ReadOptions, *, piece_bytes: int 
     )
 
 
-def _contents(ranks: Sequence[_Rank], folders: Sequence[RankFiles]) -> list[FileContent]:
+def _contents(ranks: Sequence[_Rank], seen: Sequence[dict[str, int]]) -> list[FileContent]:
     """Rows of every rank, with groups, counts and sizes that agree between ranks."""
     sizes: dict[str, int] = {}
-    for folder in folders:
-        for name, size in group_sizes(folder).items():
-            sizes[name] = max(sizes.get(name, 0), size)
+    for name, size in (item for own in seen for item in own.items()):
+        sizes[name] = max(sizes.get(name, 0), size)
     users = {rank.number if rank.number >= 0 else at: rank.members for at, rank in enumerate(ranks)}
-    groups = groups_of(users, [rank.settings for rank in ranks], sizes)
+    groups = groups_of(users, [rank.described.settings for rank in ranks], sizes)
     named = {group.name: group for group in groups}
     world = _world_size(ranks, groups)
     contents = []
@@ -111,25 +107,25 @@ def _contents(ranks: Sequence[_Rank], folders: Sequence[RankFiles]) -> list[File
 
 def _world_size(ranks: Sequence[_Rank], groups: Sequence[Group]) -> int:
     """As recorded, else the largest group met: the job has at least that many ranks."""
-    recorded = max(rank.settings.world_size for rank in ranks)
+    recorded = max(rank.described.settings.world_size for rank in ranks)
     return recorded if recorded > 0 else max((group.size for group in groups), default=MISSING)
 
 
 def _read_rank(folder: RankFiles, options: ReadOptions, piece_bytes: int) -> _Rank:
-    settings = read_settings(folder)
+    described = read_described(folder)
     kernels, lost = read_kernels(folder)
     without_times = {"kernel table rows without times": lost} if lost else {}
-    tables = Health(events=lost, dropped=without_times, warnings=damaged(folder))
-    statistics = read_communication(folder)
+    tables = Health(events=lost, dropped=without_times, warnings=described.damaged)
     if folder.timelines:
         timeline = read_timeline([ChromeStream(file.blocks(piece_bytes), file.name) for file in folder.timelines])
         content = read_rows(timeline, keep_modules=options.keep_modules)
         name, health = folder.timelines[0].name, _health(timeline, content).merged(tables)
     else:
-        content = tabled_rows(kernels, statistics)
+        content = tabled_rows(kernels, described.statistics)
         name, health = folder.of(Role.KERNELS)[0].name, tables.merged(Health(events=len(kernels)))
-    number = settings.rank if settings.rank != MISSING else rank_in_name(folder.folder.name)
-    return _Rank(name, number, settings, content, statistics, {}, kernels, read_steps(folder, number), health)
+    told = described.settings.rank
+    number = told if told != MISSING else rank_in_name(folder.folder.name)
+    return _Rank(name, number, described, content, {}, kernels, read_steps(folder, number), health)
 
 
 def _health(timeline: Timeline, content: AscendContent) -> Health:
@@ -192,9 +188,9 @@ def _numbers(trace: Trace, ranks: Sequence[_Rank]) -> list[int]:
 
 def _metadata(rank: _Rank) -> dict[str, str]:
     """Facts worth showing; sums of Overlap Analysis are the profiler's own account of the whole recording."""
-    shown = dict(rank.settings.versions)
-    if rank.settings.level:
-        shown["profiler_level"] = rank.settings.level
+    shown = dict(rank.described.settings.versions)
+    if rank.described.settings.level:
+        shown["profiler_level"] = rank.described.settings.level
     for name, total in sorted(rank.content.overlap_ns.items()):
         shown[f"overlap_analysis {name} (us)"] = f"{total / NS_PER_US:.3f}"
     return shown

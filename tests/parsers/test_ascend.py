@@ -176,6 +176,16 @@ def test_a_truncated_timeline_is_salvaged(tmp_path: Path) -> None:
     assert len(trace) > 20
 
 
+def test_a_damaged_table_is_left_out_by_name(tmp_path: Path) -> None:
+    """The statistics end in the middle: the collective of level 0 has no transfer, everything else is there."""
+    top = make.write(tmp_path, 0, make.level0())
+    table = top / "ASCEND_PROFILER_OUTPUT" / "communication.json"
+    table.write_text(table.read_text(encoding="utf-8")[:-3], encoding="utf-8")
+    trace = read(tmp_path)
+    assert trace.collectives.recorded_transfer_ns.tolist() == [-1]
+    assert [warning for warning in trace.health.warnings if warning.startswith("communication.json is damaged (")]
+
+
 def test_files_are_told_by_content_and_ranks_by_their_settings(tmp_path: Path) -> None:
     """Renamed files, rank numbers in an order of their own."""
     for rank, name in ((5, "a"), (2, "b")):
