@@ -124,7 +124,7 @@ class TestCommand:
         assert 0 < stderr < 0.03 * value
         kept = {fit.model for fit in hwprofiles.load(str(tmp_path / "one" / "mine.toml")).fitted}
         best = next(fit["model"] for fit in document["fits"] if fit["best"])
-        assert kept == {"ring_all_reduce", best}  # the usual algorithm and the best, of five
+        assert kept == {"ring_all_reduce", best}  # the usual algorithm and the best, of four
         shown = CliRunner().invoke(main, ["profiles", str(tmp_path / "one" / "mine.toml")])
         assert "ring_all_reduce all_reduce intra_node: 24 samples of run.log" in shown.stdout
 
@@ -138,16 +138,18 @@ class TestCommand:
         assert "http://" not in page.split("</head>")[1].split("<script")[0]
 
     def test_a_log_is_predicted_from_the_profile_of_another(self, tmp_path: Path) -> None:
-        """Latency grows with 2(n - 1) steps: 8 ranks at 10 us a step are predicted from 2 and 4."""
+        """Latency grows with 2(n - 1) steps: 8 ranks at 10 us a step are predicted from 2 and 4; the page says so."""
         for ranks in (2, 4, 8):
             (tmp_path / f"{ranks}.log").write_text(nccl_log(20.0 * (ranks - 1), ranks))
         sources = [str(tmp_path / "2.log"), str(tmp_path / "4.log"), "--score", str(tmp_path / "8.log")]
+        sources += ["--report", str(tmp_path / "a.html")]
         done = CliRunner().invoke(main, ["calibrate", *sources, "-o", str(tmp_path / "a.toml"), "--json"])
         assert done.exit_code == 0, done.output
         (found,) = json.loads(done.stdout)["predicted"]
         assert (found["name"], found["source"]) == ("all_reduce 1 x 8 ranks", "8.log")
         assert found["grades"] == {"extrapolated": 24}
         assert found["score"]["median_pct"] < 3
+        assert "all_reduce 1 x 8 ranks" in (tmp_path / "a.html").read_text()
 
     def test_one_size_is_refused_with_exit_code_3(self, tmp_path: Path) -> None:
         log = tmp_path / "run.log"

@@ -19,6 +19,16 @@ def page(found: Calibration) -> str:
             ("Errors in %, median / 90th percentile, of samples fitted and held out; * the best of several models.",),
             table=Table(words.FIT_COLUMNS, tuple(words.fit_rows(found)), left=2),
         ),
+        Section(
+            "Learned corrections",
+            ("Errors in %, median / 90th percentile, of samples held out.",),
+            table=Table(words.LEARNED_COLUMNS, tuple(words.learned_rows(found)), left=3),
+        ),
+        Section(
+            "Predicted from the profile, not fitted",
+            ("Errors in %, median / 90th percentile.",),
+            table=Table(words.PREDICTED_COLUMNS, tuple(words.predicted_rows(found)), left=2),
+        ),
         *(_fit(fit) for fit in best),
         Section("Samples furthest from the model",
                 table=Table(words.OUTLIER_COLUMNS, tuple(words.outlier_rows(best)), left=2)),
