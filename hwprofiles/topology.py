@@ -24,7 +24,3 @@ class Topology:
 
     tiers: tuple[Tier, ...]
     nics_per_device: float | None = None
-
-    def tier_of(self, span: int) -> Tier | None:
-        """The innermost tier that connects ``span`` neighbouring devices, ``None`` where no tier is known to."""
-        return next((tier for tier in self.tiers if tier.devices is None or span <= tier.devices), None)
