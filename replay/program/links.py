@@ -10,14 +10,14 @@ ranks' coming together, so they bound the others from below and tell the latency
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from hwprofiles import HardwareProfile
-from replay.collectives._network import collective_time
+from replay.collectives._network import Estimate, collective_time
 from replay.collectives._two_tiers import Nodes
 from replay.core.columns import Float64
 from replay.core.evidence import Grade
@@ -148,11 +148,21 @@ class Links:
         """Time by the profile's links, ``None`` without a profile or where it does not know them."""
         if self.profile is None:
             return None
-        on_nodes = Counter(rank // self.devices_per_node for rank in moved.ranks)
-        nodes = Nodes(len(on_nodes), max(on_nodes.values()), self.profile.get("nics_per_device") or 1.0)
-        kind = CollectiveKind.SEND_RECV if moved.kind in _TRANSFERS else moved.kind
-        found = collective_time(self.profile, kind, moved.nbytes, nodes)
+        found = modelled(self.profile, moved, self.devices_per_node)
         return None if found is None else (float(found.time_ns[0]), Grade(int(found.grade[0])))
+
+
+def devices_per_node(profile: HardwareProfile | None) -> int:
+    """As the profile says, else assumed."""
+    return int((profile and profile.get("devices_per_node")) or ASSUMED_DEVICES_PER_NODE)
+
+
+def modelled(profile: HardwareProfile, moved: Moved, per_node: int) -> Estimate | None:
+    """What a profile says of a transfer among ranks that fill one node of ``per_node`` after the other."""
+    nodes = len({rank // per_node for rank in moved.ranks})
+    laid_out = Nodes(nodes, max(1, len(moved.ranks) // nodes), profile.get("nics_per_device") or 1.0)
+    kind = CollectiveKind.SEND_RECV if moved.kind in _TRANSFERS else moved.kind
+    return collective_time(profile, kind, moved.nbytes, laid_out)
 
 
 def learn_links(graph: Graph, profile: HardwareProfile | None = None) -> Links:
@@ -160,7 +170,7 @@ def learn_links(graph: Graph, profile: HardwareProfile | None = None) -> Links:
 
     Median where all members were seen (R3), the shortest of a size where some were: the others hold waiting.
     """
-    per_node = int((profile and profile.get("devices_per_node")) or ASSUMED_DEVICES_PER_NODE)
+    per_node = devices_per_node(profile)
     links = Links({}, per_node, profile)
     shown: dict[bool, list[tuple[Moved, float]]] = defaultdict(list)
     for moved, complete, durations in _transfers(graph):

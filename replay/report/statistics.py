@@ -13,9 +13,9 @@ from replay.core.units import ns_to_ms, percent
 from replay.graph.host_compute import computes_on_host, operators
 from replay.graph.types import Graph, OpKind
 from replay.program.groups import DESCRIPTIONS
+from replay.program.links import ASSUMED_DEVICES_PER_NODE
 from replay.report.result import CollectiveRow, OpTotal
 from replay.trace import CollectiveKind, EventKind, Group, Trace
-from replay.whatif.link import DEVICES_PER_NODE
 
 TOP_OPS = 15
 UNKNOWN_GROUP = "not known"
@@ -62,7 +62,7 @@ class _Total:
 
 
 def collectives(
-    before: Graph, after: Graph | None = None, devices_per_node: int = DEVICES_PER_NODE
+    before: Graph, after: Graph | None = None, devices_per_node: int = ASSUMED_DEVICES_PER_NODE
 ) -> tuple[CollectiveRow, ...]:
     """Calls, bytes and transfer time by kind and group, summed over ranks, of one graph or of two side by side."""
     old = _totals(before, devices_per_node)

@@ -13,7 +13,7 @@ from replay.graph.types import Graph
 from replay.layout import Layout
 from replay.program.expert_side import ExpertSide, check_fits, experts_of, ranks_per_node, tokens_per_rank
 from replay.program.groups import FAMILIES, members
-from replay.program.links import ASSUMED_DEVICES_PER_NODE, Links, learn_links
+from replay.program.links import Links, devices_per_node, learn_links
 from replay.program.measured_load import measured_load
 from replay.program.retiming import RetimeContext
 from replay.program.types import Labels
@@ -53,8 +53,8 @@ def compare(
     for layout in (source, target):
         check_fits(experts, layout)
     tokens, assumed = tokens_per_rank(context.trace, source, context.model)
-    per_node = (context.profile and context.profile.get("devices_per_node")) or ASSUMED_DEVICES_PER_NODE
-    old, new = (ExpertSide(experts, x.ep, ranks_per_node(x, int(per_node)), tokens) for x in (source, target))
+    per_node = devices_per_node(context.profile)
+    old, new = (ExpertSide(experts, x.ep, ranks_per_node(x, per_node), tokens) for x in (source, target))
     measured = measured_load(graph, context.trace, labels)
     known = measured.known or context.loads is None
     busiest = measured.busiest[labels.layer >= 0] if (labels.layer >= 0).any() else measured.busiest

@@ -15,8 +15,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from hwprofiles import HardwareProfile
-from replay.collectives._network import collective_time
-from replay.collectives._two_tiers import Nodes
 from replay.core.columns import Bool, Float64, Int64
 from replay.core.dtypes import Elements, canonical, matrix_elements
 from replay.core.errors import RefusedError
@@ -26,6 +24,7 @@ from replay.costs import gemm
 from replay.costs.engine import GradedEngine, engine_of
 from replay.graph.types import Graph, OpKind
 from replay.program.gemm_shapes import GemmShapes, gemm_shapes
+from replay.program.links import Moved, devices_per_node, modelled
 from replay.program.op_class import OpClass, op_classes
 from replay.program.origins import origins
 from replay.program.retiming import Change, Retiming
@@ -33,7 +32,6 @@ from replay.trace import CollectiveKind, Trace
 
 LEVEL = "graph"
 OPTION = "--hardware"
-DEVICES_PER_NODE = 8.0  # where a profile does not say: HGX A100 to B200, MI300X platforms, Atlas 800T
 
 Doubt = tuple[float, float]
 """New duration at the ends of what is known about it, as shares of the predicted one."""
@@ -229,10 +227,8 @@ def _collective(
     size = len(ranks) or (graph.groups[group].size if group >= 0 else -1)
     if size < 1 or nbytes < 0:
         return None
-    each = int(profile.get("devices_per_node") or DEVICES_PER_NODE)
-    nodes = len({rank // each for rank in ranks}) if ranks else -(-size // each)
-    laid_out = Nodes(nodes, max(1, size // nodes), profile.get("nics_per_device") or 1.0)
-    found = collective_time(profile, kind, max(nbytes, 1.0), laid_out)
+    moved = Moved(kind, max(nbytes, 1.0), ranks or tuple(range(size)))
+    found = modelled(profile, moved, devices_per_node(profile))
     return None if found is None else (float(found.time_ns[0]), Grade(int(found.grade[0])), found.formula)
 
 

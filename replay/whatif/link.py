@@ -14,25 +14,24 @@ from replay.core.columns import Bool, Int64
 from replay.core.errors import RefusedError
 from replay.graph.parallel_kind import ParallelKind, parallel_kinds
 from replay.graph.types import CommTable, Graph, OpKind, Rule
+from replay.program.links import ASSUMED_DEVICES_PER_NODE, SMALL_NBYTES
 from replay.trace import CollectiveKind
 from replay.whatif._edit import check_factor, regraded
 
 LEVEL = "graph"
 OPTION = "--link"
-DEVICES_PER_NODE = 8  # HGX A100 to B200, MI300X platforms, Atlas 800T
 
 _SPANS = ("intra", "inter")
 _TIERS = ("all", *_SPANS, *(kind.label for kind in ParallelKind))
-_LATENCY_BOUND_NBYTES = 32 * 1024  # 1 µs or less at 32 GB/s, the slowest link of a training node
 _NO_PAYLOAD = (CollectiveKind.NOTIFY, CollectiveKind.BARRIER)
 
 
 def targets(graph: Graph) -> tuple[str, ...]:
     """Tiers over which ``graph`` moves data."""
-    return tuple(tier for tier in _TIERS if any(part.any() for part in _chosen(graph, tier, DEVICES_PER_NODE)))
+    return tuple(tier for tier in _TIERS if any(part.any() for part in _chosen(graph, tier, ASSUMED_DEVICES_PER_NODE)))
 
 
-def apply(graph: Graph, target: str, factor: float, *, devices_per_node: int = DEVICES_PER_NODE) -> Graph:
+def apply(graph: Graph, target: str, factor: float, *, devices_per_node: int = ASSUMED_DEVICES_PER_NODE) -> Graph:
     """Transfers over ``target`` with ``factor`` times the bandwidth.
 
     ``target`` is ``all``, the kind of parallelism that the group serves (``tp``, ``cp``, ``ep``, ``dp``, ``pp``,
@@ -99,7 +98,7 @@ def _latency(graph: Graph) -> Int64:
     pairs = np.stack([comms.group[row].astype(np.int64), comms.kind[row].astype(np.int64)], axis=1)
     _, place = np.unique(pairs, axis=0, return_inverse=True)
     place = place.reshape(-1)
-    small = (comms.nbytes[row] >= 0) & (comms.nbytes[row] <= _LATENCY_BOUND_NBYTES)
+    small = (comms.nbytes[row] >= 0) & (comms.nbytes[row] <= SMALL_NBYTES)
     unknown = np.iinfo(np.int64).max
     shortest = np.full(int(place.max()) + 1, unknown, np.int64)
     np.minimum.at(shortest, place[small], graph.duration_ns[ops[small]])

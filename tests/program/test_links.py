@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from hwprofiles import HardwareProfile, Parameter
+from hwprofiles import HardwareProfile, Parameter, load
 from replay.core.evidence import Grade
-from replay.program.links import Curve, Links, Moved, _small
+from replay.program.links import Curve, Links, Moved, _small, modelled
 from replay.trace import CollectiveKind
 
 MIB = 1 << 20
@@ -61,13 +61,21 @@ def test_a_rank_alone_sends_nothing() -> None:
 
 
 def test_another_tier_is_assumed_unless_a_profile_knows_it() -> None:
-    """1 MiB over 1 GB/s, one message."""
+    """16 MiB over 1 GB/s, one message."""
     across = Moved(CollectiveKind.SEND, 16 * MIB, (0, 8))
     assert links(inside=CURVE).time_ns(across) == (410.0, Grade.ASSUMED)
     slow = Parameter(1e9, "B/s", Grade.DATASHEET, "test")
     profile = HardwareProfile("p", "p", (), {"inter_node_bytes_per_s": slow})
     known = Links({False: CURVE}, profile=profile).time_ns(across)
     assert known == (pytest.approx(16 * MIB), Grade.DATASHEET)
+
+
+def test_a_send_is_timed_as_pairs_were_calibrated() -> None:
+    """1 GB at the 24.88 GB/s fitted between nodes, and microseconds of latency."""
+    found = modelled(load("h100-sxm"), Moved(CollectiveKind.SEND, 1e9, (0, 8)), 8)
+    assert found is not None
+    assert found.formula == "point_to_point fitted on inter_node links"
+    assert found.time_ns[0] == pytest.approx(1e9 / 24.88, rel=0.001)
 
 
 def test_nothing_known_is_nothing() -> None:
