@@ -6,13 +6,11 @@ counts where its transfer is known: all its members are in the trace, so that wa
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 
 from parsers.samples._rows import Row, table
 from replay.core.columns import Int64
-from replay.core.dtypes import canonical, matrix_elements
+from replay.core.dtypes import first_of, matrix_elements
 from replay.core.errors import TraceError
 from replay.graph.build import build
 from replay.graph.types import Graph, OpKind
@@ -87,4 +85,4 @@ def _row(op: str, graph: Graph, trace: Trace, index: int, sizes: dict[str, float
 def _dtype(trace: Trace, operator: int) -> str:
     """Data type of an operator's first input, "" where it does not say."""
     code = int(trace.dtype[operator])
-    return canonical(re.split('[";]', trace.dtypes[code].strip('[]"'))[0]) if code >= 0 else ""
+    return first_of(trace.dtypes[code]) if code >= 0 else ""

@@ -1,9 +1,10 @@
-"""Names of communication: device kernels, host ops and element types. One table each; nothing else knows a name."""
+"""Names of communication: device kernels and host ops. One table each; nothing else knows a name."""
 
 from __future__ import annotations
 
 import re
 
+from replay.core.dtypes import element_nbytes
 from replay.trace import CollectiveKind as K
 
 # Word inside a name without separators, lower case -> kind; the first that is found wins.
@@ -68,19 +69,10 @@ _SUSPECT_WORDS = (
 _SUSPECT_FUNCTION = re.compile(r"(?:^|::|\s|_)(?:dispatch|combine)(?=[<(_]|$)", re.IGNORECASE)
 _NOT_TRANSFERS = frozenset({"wait", "init", "coalesced", "start_coalesced", "end_coalesced", "pg_start", "pg_end"})
 
-DTYPE_NBYTES: dict[str, int] = {
-    "float8_e4m3fn": 1, "float8_e5m2": 1, "float8_e4m3fnuz": 1, "float8_e5m2fnuz": 1, "float8_e8m0fnu": 1,
-    "byte": 1, "char": 1, "bool": 1, "unsigned char": 1, "signed char": 1, "int8": 1, "uint8": 1,
-    "half": 2, "bfloat16": 2, "short": 2, "short int": 2, "float16": 2, "int16": 2, "uint16": 2,
-    "float": 4, "int": 4, "float32": 4, "int32": 4, "uint32": 4, "complexhalf": 4,
-    "double": 8, "long": 8, "long int": 8, "float64": 8, "int64": 8, "uint64": 8, "complexfloat": 8,
-    "complexdouble": 16,
-}  # fmt: skip
-
 
 def dtype_nbytes(dtype: str) -> int:
     """Bytes of one element of a c10 or C++ type name, 0 where unknown."""
-    return DTYPE_NBYTES.get(dtype.lower().removeprefix("c10::").removeprefix("at::"), 0)
+    return element_nbytes(dtype) or 0
 
 
 def is_transfer(collective_name: str) -> bool:

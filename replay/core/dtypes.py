@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 _ALIASES = {
-    "bf16": ("bfloat16", "bfp16", "torch.bfloat16", "c10::bfloat16", "dt_bf16", "ncclbfloat16"),
-    "fp16": ("float16", "half", "torch.float16", "c10::half", "f16", "dt_float16"),
-    "fp32": ("float32", "float", "torch.float32", "f32", "single", "dt_float"),
-    "fp64": ("float64", "double", "torch.float64", "f64"),
-    "fp8": ("fp8_e4m3", "f8e4m3", "float8_e4m3fn", "float8_e4m3", "torch.float8_e4m3fn", "f8e5m2", "fp8_e5m2", "e4m3"),
+    "bf16": ("bfloat16", "bfp16", "dt_bf16", "ncclbfloat16"),
+    "fp16": ("float16", "half", "f16", "dt_float16"),
+    "fp32": ("float32", "float", "f32", "single", "dt_float"),
+    "fp64": ("float64", "double", "f64"),
+    "fp8": ("fp8_e4m3", "f8e4m3", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e4m3", "e4m3", "fp8_e5m2", "f8e5m2",
+            "float8_e5m2", "float8_e5m2fnuz"),
     "fp8_block": ("fp8_blockwise", "fp8_per_block"),
-    "int8": ("char", "i8", "torch.int8", "signed char"),
-    "int16": ("i16", "short", "torch.int16"),
-    "int32": ("int", "i32", "torch.int32"),
-    "int64": ("i64", "long", "torch.int64", "long int"),
-    "uint8": ("u8", "torch.uint8", "unsigned char", "byte"),
+    "int8": ("char", "i8", "signed char"),
+    "int16": ("i16", "short", "short int"),
+    "int32": ("int", "i32"),
+    "int64": ("i64", "long", "long int"),
+    "uint8": ("u8", "unsigned char", "byte"),
     "uint16": ("u16",),
     "uint32": ("u32",),
     "uint64": ("u64",),
@@ -23,8 +25,8 @@ _ALIASES = {
     "int8_wo": ("w8a16",),
     "int4_wo": ("w4a16", "int4"),
     "nvfp4": ("fp4", "mxfp4"),
-    "bool": ("torch.bool",),
-}
+}  # fmt: skip
+_NAMESPACE = re.compile(r"torch\.|c10::|at::")
 _WORDS = {alias: word for word, aliases in _ALIASES.items() for alias in (word, *aliases)}
 
 
@@ -50,17 +52,24 @@ _ELEMENTS = {
 }  # fmt: skip
 _PLAIN = {
     "bf16": 2, "fp16": 2, "fp32": 4, "fp64": 8, "fp8": 1, "fp8_block": 1, "int8": 1, "int16": 2, "int32": 4, "int64": 8,
-    "uint8": 1, "uint16": 2, "uint32": 4, "uint64": 8, "bool": 1,
+    "uint8": 1, "uint16": 2, "uint32": 4, "uint64": 8, "bool": 1, "float8_e8m0fnu": 1, "complexhalf": 4,
+    "complexfloat": 8, "complexdouble": 16,
 }  # fmt: skip
 
 
 def canonical(name: str) -> str:
     """The toolkit's word for a data type; a name it does not know stays as it is, in lower case."""
-    word = name.strip().lower()
+    lower = name.strip().lower()
+    word = lower[found.end() :] if (found := _NAMESPACE.match(lower)) else lower
     return _WORDS.get(word, word)
 
 
-def element_nbytes(name: str) -> float | None:
+def first_of(types: str) -> str:
+    """The word for the first data type of an operator's, as traces list them (``["c10::Half", "int"]``)."""
+    return canonical(re.split('[";]', types.strip('[]"'))[0])
+
+
+def element_nbytes(name: str) -> int | None:
     """Bytes of one element as it crosses a link, ``None`` for an unknown type or a scheme without one width."""
     return _PLAIN.get(canonical(name))
 

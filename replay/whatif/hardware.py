@@ -16,7 +16,7 @@ import numpy as np
 
 from hwprofiles import HardwareProfile
 from replay.core.columns import Bool, Float64, Int64
-from replay.core.dtypes import Elements, canonical, matrix_elements
+from replay.core.dtypes import Elements, first_of, matrix_elements
 from replay.core.errors import RefusedError
 from replay.core.evidence import Grade
 from replay.core.units import ns_to_ms
@@ -154,7 +154,7 @@ def _by_dtype(trace: Trace, shapes: GemmShapes, gemms: Bool) -> Iterator[tuple[s
     """Ops with a known dense shape by the data type of their operator's first input (BF16 where it does not say)."""
     known = np.flatnonzero(gemms & (shapes.flops > 0) & (shapes.experts == 1))
     code = trace.dtype[shapes.operator[known]]
-    words = [canonical(text.strip('[]"').split('"')[0]) if text else "bf16" for text in trace.dtypes]
+    words = [first_of(text) if text else "bf16" for text in trace.dtypes]
     named = np.array([words[c] if c >= 0 else "bf16" for c in code.tolist()] or [""])
     for dtype in np.unique(named[: len(known)]).tolist():
         yield dtype, known[named[: len(known)] == dtype]
