@@ -19,11 +19,10 @@ from parsers import run_description
 from parsers.source import Expansion, SourceFile, expand
 from replay.core.errors import TraceError
 from replay.core.plugins import members
+from replay.core.words import listed
 from replay.recording import PipelineRecording
 from replay.runlog import RunLog
 from replay.trace import Health, Trace
-
-_NAMED = 8  # folders in a message
 
 Recorded = Trace | PipelineRecording | RunLog
 
@@ -69,8 +68,9 @@ def _check_one_run(files: Sequence[SourceFile]) -> None:
     """Raises :class:`TraceError` naming the folders of several runs, each with its description."""
     runs = sorted({file.location.parent.name for file in files if file.name == run_description.FILE_NAME})
     if len(runs) > 1:
-        named = ", ".join(runs[:_NAMED]) + (f", ... ({len(runs)} in all)" if len(runs) > _NAMED else "")
-        raise TraceError(f"the input holds several runs ({named}); name the folder of one, also inside of an archive")
+        raise TraceError(
+            f"the input holds several runs ({listed(runs)}); name the folder of one, also inside of an archive"
+        )
 
 
 def _formats() -> dict[str, ModuleType]:

@@ -8,8 +8,7 @@ from pathlib import Path, PurePosixPath
 
 from parsers._archive import Archive, Span, is_archive, open_archive
 from replay.core.errors import TraceError
-
-NAMED = 8  # folders of an archive in a message
+from replay.core.words import listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,5 +68,4 @@ def _held(archive: Archive, wanted: str) -> str:
     if not folders:
         return "it holds no folder"
     near = get_close_matches(wanted, folders, n=1)
-    named = ", ".join(folders[:NAMED]) + (f", ... ({len(folders)} in all)" if len(folders) > NAMED else "")
-    return f"did you mean {near[0]}? It holds {named}" if near else f"it holds {named}"
+    return f"did you mean {near[0]}? It holds {listed(folders)}" if near else f"it holds {listed(folders)}"

@@ -7,10 +7,11 @@ from collections.abc import Iterable
 from rich.console import RenderableType
 from rich.text import Text
 
+from replay.core.words import listed
 from replay.report.definitions import DEFINITIONS
 from replay.report.result import ChangeRow, HealthFacts, Inspection, Measured, RunResult
 from replay.report.text_tables import heading
-from replay.report.words import counted, known, listed, ms, nbytes_words, number, pct, ranks_words, short
+from replay.report.words import counted, known, ms, nbytes_words, number, pct, ranks_words, short
 
 TOP_CHANGES = 10
 MANY_KEYS = 9  # from here on keys with one reason are counted, not listed

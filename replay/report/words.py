@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from replay.core.words import listed
+
 LARGE = 1e7  # from here on numbers are written with an exponent
 
 
@@ -44,11 +46,6 @@ def known(value: int | str | None) -> str:
 def short(name: str, limit: int = 48) -> str:
     """Kernel names run to kilobytes: keep the beginning."""
     return name if len(name) <= limit else name[: limit - 3] + "..."
-
-
-def listed(words: Sequence[str], limit: int = 8) -> str:
-    """The first words, and how many there are."""
-    return ", ".join(words) if len(words) <= limit else f"{', '.join(words[:limit])}, ... ({len(words)} in all)"
 
 
 def counted(items: Sequence[object], noun: str) -> str:

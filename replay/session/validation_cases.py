@@ -13,7 +13,7 @@ from typing import Any
 
 from parsers.source import exists
 from replay.core.errors import LayoutError, TraceError, UnknownName
-from replay.report.words import listed
+from replay.core.words import listed
 from replay.session.interval_calibration import EDITS
 from replay.session.question import Facts, Question
 from replay.session.words import KEYS, asked, check_known, from_words, number, sizes_from

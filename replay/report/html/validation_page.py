@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from replay.core.words import listed
 from replay.report.html.page import Page, Section, Table, render
 from replay.report.html.scatter import predicted_against_measured
 from replay.report.validation import words
 from replay.report.validation.summary import by_device
 from replay.report.validation.types import Validation
-from replay.report.words import listed
 
 
 def page(found: Validation) -> str:

@@ -9,11 +9,11 @@ from rich.console import Group, RenderableType
 from rich.markup import escape
 from rich.text import Text
 
+from replay.core.words import listed
 from replay.report.console import console
 from replay.report.text_tables import filled_table, heading, new_table
 from replay.report.validation import words
 from replay.report.validation.types import Validation
-from replay.report.words import listed
 
 
 def render(found: Validation, out: TextIO, *, quiet: bool = False) -> None:
