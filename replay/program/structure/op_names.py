@@ -35,7 +35,7 @@ FAMILIES: tuple[tuple[str, Role], ...] = (
     (r"aten::embedding(?:_bag|_dense_backward)?\w*|aten::_embedding_bag\w*|Embedding(?:Bag)?", Role.EMBEDDING),
     (r"aten::(?:cross_entropy|nll|mse|l1|smooth_l1|huber|kl_div|ctc|binary_cross_entropy)\w*", Role.HEAD),
     (r"(?:NllLoss|MseLoss|CrossEntropy|BinaryCrossEntropy|KlDiv|SmoothL1Loss|L1Loss)\w*", Role.HEAD),
-    # Megatron-LM (core/tensor_parallel, core/transformer/moe, core/fusions) and Transformer Engine (pytorch/module)
+    # Megatron-LM (core/tensor_parallel, core/transformer/moe, core/fusions), Transformer Engine (pytorch), grouped_gemm
     (r"_VocabParallelCrossEntropy|VocabParallelCrossEntropy\w*|CrossEntropyFunction", Role.HEAD),
     (
         r"FusedAttnFunc\w*|AttnFuncWithCP\w*|UnfusedDotProductAttention\w*|FusedRoPEFunc|ApplyRotaryEmb\w*",
@@ -44,15 +44,15 @@ FAMILIES: tuple[tuple[str, Role], ...] = (
     (r"Scaled(?:UpperTriang)?(?:Masked|Aligned)?\w*Softmax", Role.ATTENTION),
     (r"_LayerNormMLP|(?:Bias)?(?:Weighted)?(?:SwiGLU|GeGLU|GeLU|QuickGeGLU)\w*Function", Role.MLP),
     (r"_GroupedLinear|GroupedGemm\w*|grouped_gemm\w*|aten::_grouped_mm|aten::_scaled_grouped_mm", Role.EXPERTS),
-    (r"FusedDispatch|_?moe_permute\w*|_permute\w*|deep_ep\w*dispatch\w*", Role.DISPATCH),
-    (r"FusedCombine|_?moe_unpermute\w*|_unpermute\w*|deep_ep\w*combine\w*", Role.COMBINE),
+    (r"FusedDispatch|_?moe_permute\w*|PermuteMoE_topK|deep_ep\w*dispatch\w*", Role.DISPATCH),
+    (r"FusedCombine|_?moe_unpermute\w*|UnpermuteMoE_topK|deep_ep\w*combine\w*", Role.COMBINE),
     (
-        r"FusedTopkScoreFunction|FusedTopkWithScoreFunction|FusedComputeScoresForMoEAuxLoss|FusedAuxLoss|MoEAuxLossAutoScaler",
+        r"FusedTopkScoreFunction|FusedComputeScoresForMoEAuxLoss|FusedAuxLoss|MoEAuxLossAutoScaler",
         Role.ROUTER,
     ),
     # Apex, Liger, FlashAttention, xFormers, FBGEMM, vLLM
-    (r"(?:Fused|Mixed|Fast)\w*(?:LayerNorm|RMSNorm)\w*|FastRMSNorm\w*", Role.NORM),
-    (r"Liger(?:Fused)?(?:Linear)?CrossEntropy\w*|XentropyLoss\w*|SoftmaxCrossEntropyLoss", Role.HEAD),
+    (r"(?:Fused|Mixed|Fast)\w*LayerNorm\w*", Role.NORM),
+    (r"Liger(?:Fused)?(?:Linear)?CrossEntropy\w*|SoftmaxCrossEntropyLoss", Role.HEAD),
     (
         r"Liger(?:RopeFunction|MultiTokenAttention\w*)|FlashAttn\w*Func|_?flash_attn\w*|_fMHA|memory_efficient_attention\w*",
         Role.ATTENTION,

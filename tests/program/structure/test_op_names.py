@@ -12,6 +12,7 @@ NAMES = (
     ("autograd::engine::evaluate_function: ScaledDotProductEfficientAttentionBackward0", Role.ATTENTION),
     ("FlashAttnFuncBackward", Role.ATTENTION),
     ("FusedAttnFunc", Role.ATTENTION),
+    ("PermuteMoE_topKBackward", Role.DISPATCH),
     ("flash_attn::_flash_attn_forward", Role.ATTENTION),
     ("aten::native_layer_norm_backward", Role.NORM),
     ("FusedLayerNormAffineFunctionBackward", Role.NORM),
