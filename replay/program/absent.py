@@ -107,7 +107,7 @@ def _with_expert_sums(graph: Graph, labels: Labels) -> Labelled:
     dense = (graph.kind == OpKind.TRANSFER) & (labels.phase == Phase.SYNC) & ~is_p2p(graph)
     for op in np.flatnonzero(dense).tolist():
         family = families[graph.comm[op]] if graph.comm[op] >= 0 else None
-        dense[op] = family is not None and "dp" in family.axes and "pp" not in family.axes and not family.expert
+        dense[op] = family is not None and family.of_replicas and not family.expert
     added: list[LoneCollective] = []
     for op in np.flatnonzero(dense).tolist():
         rank, chunk = int(graph.rank[op]), int(labels.chunk[op])

@@ -27,6 +27,11 @@ class Family:
     expert: bool = False
     ends_only: bool = False  # only the first and last pipeline stage (embedding gradients)
 
+    @property
+    def of_replicas(self) -> bool:
+        """Whether gradients are summed over it: it holds replicas of the same parameters, of one stage."""
+        return "dp" in self.axes and "pp" not in self.axes
+
 
 def _family(name: str, axes: str, *, expert: bool = False, ends_only: bool = False) -> Family:
     return Family(name, frozenset(axes.split("-")) if axes else frozenset(), expert, ends_only)

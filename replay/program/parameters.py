@@ -162,7 +162,7 @@ def _sums(program: Program, exemplar: int) -> tuple[Bool, Bool]:
     graph = program.graph
     ops = program.blocks.ops.row(exemplar)
     families = [program.families[row] if row >= 0 else None for row in graph.comm[ops].tolist()]
-    summed = np.array([f is not None and "dp" in f.axes and "pp" not in f.axes for f in families], np.bool_)
+    summed = np.array([family is not None and family.of_replicas for family in families], np.bool_)
     expert = np.array([family is not None and family.expert for family in families], np.bool_)
     return summed & (program.labels.phase[ops] == Phase.SYNC), expert
 
