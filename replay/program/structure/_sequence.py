@@ -34,9 +34,15 @@ class Sequence:
 
     def _in_batch(self) -> Bool:
         """True from the first transfer of a batch until the next compute op."""
-        last = np.maximum.accumulate(np.where(self.transfer, np.arange(len(self.op)), -1))
-        computed = np.maximum.accumulate(np.where(self.compute, np.arange(len(self.op)), -1))
-        return np.asarray(last > computed)
+        return np.asarray(around(self.transfer)[0] > around(self.compute)[0])
+
+
+def around(marked: Bool) -> tuple[Int64, Int64]:
+    """Index of the last marked element up to each one (-1: none), and of the first from it on (the length: none)."""
+    index = np.arange(len(marked))
+    before = np.maximum.accumulate(np.where(marked, index, -1))
+    after = np.minimum.accumulate(np.where(marked, index, len(index))[::-1])[::-1]
+    return before, after
 
 
 def sequences(evidence: Evidence) -> list[Sequence]:

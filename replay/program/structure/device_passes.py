@@ -10,7 +10,7 @@ from replay.core.columns import Bool, Int64
 from replay.program.keys import PASS_PHASES
 from replay.program.open_ranges import FIELDS
 from replay.program.structure._evidence import UNKNOWN_PASS, Evidence, Finding
-from replay.program.structure._sequence import Sequence, sequences
+from replay.program.structure._sequence import Sequence, around, sequences
 from replay.program.template_ids import row_ids
 from replay.program.types import Phase
 
@@ -99,8 +99,7 @@ def _spread(number: Int64, inside: Int64, found: Int64, sequence: Sequence, phas
     number[inside] = found
     index = np.arange(len(phase))
     computed = np.isin(index, inside)
-    before = np.maximum.accumulate(np.where(computed, index, -1))
-    after = np.minimum.accumulate(np.where(computed, index, len(index))[::-1])[::-1]
+    before, after = around(computed)
     cut = sequence.cuts()
     for near in (np.minimum(after, len(index) - 1), np.maximum(before, 0)):
         fits = ~computed & ~sequence.transfer & (phase[near] == phase) & (cut[near] == cut)

@@ -19,7 +19,7 @@ from replay.program.comm_ops import comm_kind
 from replay.program.keys import PASS_PHASES
 from replay.program.open_ranges import FIELDS
 from replay.program.structure._evidence import Evidence, Finding
-from replay.program.structure._sequence import SUMS, Sequence, group_kinds, sequences
+from replay.program.structure._sequence import SUMS, Sequence, around, group_kinds, sequences
 from replay.program.structure.kernel_phases import OPTIMIZER_WORD
 from replay.program.types import Phase, Role
 from replay.trace import MISSING, CollectiveKind
@@ -95,8 +95,7 @@ def _inside(sequence: Sequence, phase: Int64) -> Int64:
     told = sequence.compute & np.isin(phase, PASS_PHASES)
     if not told.any():
         return np.full(len(index), Phase.NONE, np.int64)
-    before = np.maximum.accumulate(np.where(told, index, -1))
-    after = np.minimum.accumulate(np.where(told, index, len(index))[::-1])[::-1]
+    before, after = around(told)
     cut = sequence.cuts()
     earlier, later = np.maximum(before, 0), np.minimum(after, len(index) - 1)
     last = np.where(before >= 0, phase[earlier], Phase.NONE)
