@@ -48,7 +48,7 @@ def _gemms(graph: Graph, trace: Trace) -> list[Row]:
         elements = matrix_elements(dtype)
         sizes = {"m": float(shapes.flops[op]) / (2.0 * n * k), "n": n, "k": k}
         if elements is not None:
-            sizes |= {"left_nbytes": elements.left, "right_nbytes": elements.right, "output_nbytes": elements.output}
+            sizes |= elements.sizes()
         found.append(_row("gemm", graph, trace, int(op), sizes, dtype))
     return found
 

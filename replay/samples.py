@@ -3,7 +3,7 @@
 What an op's size is depends on the op, so sizes are a dictionary of float columns, ``NaN`` where a row has none:
 
 * ``gemm``: m, n, k (C[m, n] = A[m, k] · B[k, n]), batch, left_nbytes, right_nbytes, output_nbytes (per element),
-  accumulate (1: C is read, added to and written)
+  scale_block (elements a side that share one scale, 0 none), accumulate (1: C is read, added to and written)
 * ``grouped_gemm``: experts, m (rows of one expert), n, k, backward_weight, and the bytes above
 * ``moe``: the expert MLP of a layer: tokens (before routing, of the whole expert group), hidden, inter, topk, experts,
   moe_tp, moe_ep, skew (power law of the loads, 0 balanced), left_nbytes, right_nbytes

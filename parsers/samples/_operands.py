@@ -12,9 +12,5 @@ from replay.samples import Words
 def operand_sizes(dtype: Words) -> dict[str, Float64]:
     """Bytes per element of both inputs and of the output of each row's matrix multiplication, and its scales."""
     unknown = Elements(np.nan, np.nan, np.nan)
-    return {
-        "left_nbytes": dtype.numbers(lambda name: (matrix_elements(name) or unknown).left),
-        "right_nbytes": dtype.numbers(lambda name: (matrix_elements(name) or unknown).right),
-        "output_nbytes": dtype.numbers(lambda name: (matrix_elements(name) or unknown).output),
-        "scale_block": dtype.numbers(lambda name: (matrix_elements(name) or unknown).scale_block),
-    }
+    of_words = [(matrix_elements(name) or unknown).sizes() for name in dtype.names]
+    return {size: np.array([sizes[size] for sizes in of_words], np.float64)[dtype.codes] for size in unknown.sizes()}

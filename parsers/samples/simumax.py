@@ -110,4 +110,4 @@ def _attention(op: str, shape: dict[str, str]) -> tuple[str, str, dict[str, floa
 def _widths(dtype: str, shape: dict[str, str]) -> dict[str, float]:
     elements = matrix_elements(dtype) or Elements(2, 2, 2)
     output = element_nbytes(shape.get("out_dtype", "")) or elements.output
-    return {"left_nbytes": elements.left, "right_nbytes": elements.right, "output_nbytes": float(output)}
+    return elements.sizes() | {"output_nbytes": float(output)}

@@ -43,6 +43,15 @@ class Elements:
     output: float
     scale_block: float = 0.0
 
+    def sizes(self) -> dict[str, float]:
+        """As sizes of a sample (:mod:`replay.samples`)."""
+        return {
+            "left_nbytes": self.left,
+            "right_nbytes": self.right,
+            "output_nbytes": self.output,
+            "scale_block": self.scale_block,
+        }
+
 
 _ELEMENTS = {
     "bf16": Elements(2, 2, 2), "fp16": Elements(2, 2, 2), "fp32": Elements(4, 4, 4), "fp64": Elements(8, 8, 8),
