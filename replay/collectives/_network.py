@@ -20,8 +20,10 @@ from replay.collectives._cost_model import link_of
 from replay.collectives._link import Link, Sizes
 from replay.collectives._two_tiers import Nodes, ring_time_ns, tree_time_ns
 from replay.core.columns import Float64, Int8
+from replay.core.errors import ProfileError
 from replay.core.evidence import Grade
 from replay.core.plugins import members
+from replay.cost_model import CostModel
 from replay.trace import CollectiveKind
 
 RINGS: dict[CollectiveKind, ModuleType] = {
@@ -76,7 +78,7 @@ class Estimate:
 def collective_time(profile: HardwareProfile, kind: CollectiveKind, nbytes: Sizes, nodes: Nodes) -> Estimate | None:
     """Time of a collective of ``nbytes`` (the larger of a rank's two buffers); ``None`` where the profile cannot tell.
 
-    0 for a lone rank.
+    0 for a lone rank. :class:`ProfileError` where the profile's fit is of no model that is known.
     """
     size = np.atleast_1d(np.asarray(nbytes, np.float64))
     if nodes.ranks == 1:
@@ -87,7 +89,7 @@ def collective_time(profile: HardwareProfile, kind: CollectiveKind, nbytes: Size
     fit = best_fit(profile, kind, tier)
     if fit is not None:
         columns = {"nbytes": size, "ranks": np.full(len(size), float(nodes.ranks))}
-        time = members("replay.collectives")[fit.model].COST_MODELS[0].predict(fit.values(), columns)
+        time = _model_of(profile, fit).predict(fit.values(), columns)
         return Estimate(time, fit.grades(columns), f"{fit.model} fitted on {tier} links")
     if tier == "mixed" and (composed := _composed(profile, kind, size, nodes)) is not None:
         return composed
@@ -116,6 +118,17 @@ def best_of(fits: Sequence[Fitted]) -> Fitted | None:
 def is_usual(fit: Fitted) -> bool:
     """Whether a fit is of its collective's usual algorithm, from which groups over several nodes are put together."""
     return fit.model == _USUAL_WORDS.get(fit.key.get("op", ""))
+
+
+def _model_of(profile: HardwareProfile, fit: Fitted) -> CostModel:
+    """The cost model of a fit, which a profile written by hand may misname or leave without parameters."""
+    module = members("replay.collectives").get(fit.model)
+    found: CostModel | None = next((m for m in getattr(module, "COST_MODELS", ()) if m.name == fit.model), None)
+    if found is None:
+        raise ProfileError(f"profile {profile.name}: fitted model {fit.model!r} is no known collective algorithm")
+    if missing := {spec.name for spec in found.parameters} - set(fit.parameters):
+        raise ProfileError(f"profile {profile.name}: fitted model {fit.model!r} lacks {', '.join(sorted(missing))}")
+    return found
 
 
 def _composed(profile: HardwareProfile, kind: CollectiveKind, size: Float64, nodes: Nodes) -> Estimate | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -11,6 +13,7 @@ from replay.collectives import _hccl
 from replay.collectives._link import Link, Protocol
 from replay.collectives._network import best_fit, collective_time
 from replay.collectives._two_tiers import Nodes, ring_time_ns, tree_time_ns
+from replay.core.errors import ProfileError
 from replay.core.evidence import Grade
 from replay.trace import CollectiveKind
 
@@ -84,6 +87,18 @@ def test_nodes_of_several_ranks_are_put_together_from_both_tiers() -> None:
     assert found is not None
     assert found.time_ns[0] == pytest.approx(1 + 2400 + 14_000, rel=1e-3)
     assert found.grade[0] == Grade.EXTRAPOLATED
+
+
+@pytest.mark.parametrize(
+    ("fit", "message"),
+    [
+        (replace(fitted("ring_all_reduce", "intra_node", 1.0), model="ring"), "'ring' is no known collective"),
+        (replace(fitted("ring_all_reduce", "intra_node", 1.0), parameters={}), "lacks bytes_per_s, floor_ns"),
+    ],
+)
+def test_a_fit_that_no_model_can_use_is_named(fit: Fitted, message: str) -> None:
+    with pytest.raises(ProfileError, match=message):
+        collective_time(profile(fit), REDUCE, 4e3, Nodes(1, 4))
 
 
 def test_without_fits_the_datasheet_answers() -> None:
