@@ -8,7 +8,7 @@ that hands work over is its launch. What a thread waits for is left to the graph
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import fields, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -147,5 +147,4 @@ def _purpose(trace: Trace, kind: int, group: int, peer: int) -> str:
 def _sorted(trace: Trace) -> Trace:
     """Events in the order that a Trace promises: (rank, start, -duration)."""
     order = np.lexsort((-trace.dur_ns, trace.start_ns, trace.rank))
-    columns = [f.name for f in fields(trace)[: trace._n_columns()]]
-    return replace(trace, **{name: getattr(trace, name)[order] for name in columns})
+    return replace(trace, **{name: column[order] for name, column in trace.columns().items()})

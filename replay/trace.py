@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field, fields
 from enum import IntEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -227,10 +227,14 @@ class Trace:
     not_replayable: str = ""  # why its events, which can be looked at, cannot be replayed
 
     def __post_init__(self) -> None:
-        columns = {f.name: getattr(self, f.name) for f in fields(self)[: self._n_columns()]}
+        columns = self.columns()
         check_equal_length("Trace", **columns)
         for column in columns.values():
             freeze(column)
+
+    def columns(self) -> dict[str, Any]:
+        """The columns that have one row per event, by name."""
+        return {f.name: getattr(self, f.name) for f in fields(self)[: self._n_columns()]}
 
     @staticmethod
     def _n_columns() -> int:
