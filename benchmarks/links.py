@@ -89,7 +89,7 @@ def alone(path: Path) -> None:
         return
     print(path.name)
     for fit_ in found.best():
-        splits = "  ".join(f"{name} {s.median_pct:.1f}/{s.p90_pct:.1f}" for name, s in fit_.scores.items())
+        splits = "  ".join(f"{name} {s.median_pct:.1f}/{s.p90_pct:.1f}" for name, s in fit_.fitted.scores.items())
         print(f"  {words.fit_name(fit_):44} {fit_.fitted.samples:6d} rows  {splits}", flush=True)
 
 

@@ -18,7 +18,7 @@ from calibration.models import cost_models
 from calibration.prediction import Predicted
 from calibration.problem import sizes_of
 from calibration.profile import Target, as_fitted, profile_of, start_values
-from hwprofiles.fitted import Fitted, Score
+from hwprofiles.fitted import Fitted
 from hwprofiles.schema import HardwareProfile
 from replay.collectives._network import best_of, is_usual
 from replay.core.errors import FitError
@@ -31,12 +31,10 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Explained:
-    """One fit that stands: the rows it was made of, what it found, and how it predicts what it has not seen."""
+    """One fit that stands: the rows it was made of, what it found, and what a profile keeps of it."""
 
-    key: Mapping[str, str]
     samples: Samples
     result: FitResult
-    scores: Mapping[str, Score]
     notes: tuple[str, ...]
     runs: tuple[Run, ...]  # that contradict each other
     fitted: Fitted
@@ -75,7 +73,7 @@ def best_fits(fits: Sequence[Explained]) -> tuple[Explained, ...]:
     """Of several models of the same samples the best (:func:`best_of`)."""
     rivals: dict[tuple[tuple[str, str], ...], list[Explained]] = {}
     for one in fits:
-        rivals.setdefault(tuple(one.key.items()), []).append(one)
+        rivals.setdefault(tuple(one.fitted.key.items()), []).append(one)
     best = [best_of([one.fitted for one in group]) for group in rivals.values()]
     return tuple(one for one in fits if any(one.fitted is chosen for chosen in best))
 
@@ -118,7 +116,7 @@ def explain(model: CostModel, key: Mapping[str, str], rows: Samples, target: Tar
     correction = correction_of(model, result.values, sizes_of(model, used), used.time_ns) if options.learned else None
     if correction is not None:
         fitted = replace(fitted, coefficients=to_coefficients(correction))
-    return Explained(key, rows, result, every, held_out.notes, disagreements(rows, result, mine), fitted)
+    return Explained(rows, result, held_out.notes, disagreements(rows, result, mine), fitted)
 
 
 def _needed(op: str) -> str:

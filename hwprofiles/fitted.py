@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
 from hwprofiles.parameter import Parameter, parameter_from, read_range
-from replay.core.columns import Float64, Int8
+from replay.core.columns import Bool, Float64, Int8
 from replay.core.errors import ProfileError
 from replay.core.evidence import Grade
 
@@ -53,7 +52,7 @@ class Fitted:
         errors = [score.median_pct for split, score in self.scores.items() if split != "fit"]
         return sum(errors) / len(errors) if errors else float("inf")
 
-    def inside(self, columns: Mapping[str, Float64]) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    def inside(self, columns: Mapping[str, Float64]) -> Bool:
         """Rows whose sizes all lie in the calibrated ranges (a size that the range does not name does not matter)."""
         n = len(next(iter(columns.values()))) if columns else 0
         inside = np.ones(n, dtype=bool)

@@ -33,7 +33,7 @@ def fit_document(fit: Explained) -> dict[str, Any]:
     result = fit.result
     return {
         "model": result.model.name,
-        "key": dict(fit.key),
+        "key": dict(fit.fitted.key),
         "samples": fit.fitted.samples,
         "sources": list(fit.fitted.sources),
         "parameters": {
@@ -42,7 +42,7 @@ def fit_document(fit: Explained) -> dict[str, Any]:
         },
         "correlations": {"names": list(result.names), "matrix": result.correlations.tolist()},
         "calibrated": {name: list(bounds) for name, bounds in fit.fitted.calibrated.items()},
-        "scores": {name: asdict(score) for name, score in fit.scores.items()},
+        "scores": {name: asdict(score) for name, score in fit.fitted.scores.items()},
         "learned": {name: asdict(score) for name, score in fit.fitted.learned.items()},
         "residual_scale": result.scale,
         "held": dict(result.held),

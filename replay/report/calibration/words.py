@@ -36,21 +36,21 @@ def headline(found: Calibration) -> str:
 
 def fit_name(fit: Explained) -> str:
     """Model and key: ``gemm gemm bf16``."""
-    return " ".join((fit.result.model.name, *filter(None, fit.key.values())))
+    return " ".join((fit.result.model.name, *filter(None, fit.fitted.key.values())))
 
 
 def fit_rows(found: Calibration) -> Iterator[tuple[str, ...]]:
     """One row a fit, in percent as median / 90th percentile; a star marks the best of several models."""
     chosen = found.best()
     for fit in found.fits:
-        extrapolations = {name: score for name, score in fit.scores.items() if name not in _KNOWN_SPLITS}
+        extrapolations = {name: score for name, score in fit.fitted.scores.items() if name not in _KNOWN_SPLITS}
         worst = max(extrapolations.items(), key=lambda item: item[1].median_pct, default=None)
         yield (
             fit.result.model.name + (" *" if fit in chosen and _rivals(found, fit) else ""),
-            " ".join(filter(None, fit.key.values())),
+            " ".join(filter(None, fit.fitted.key.values())),
             f"{fit.fitted.samples:,}",
-            _score(fit.scores.get("fit")),
-            _score(fit.scores.get("random half")),
+            _score(fit.fitted.scores.get("fit")),
+            _score(fit.fitted.scores.get("random half")),
             "-" if worst is None else f"{_score(worst[1])}  {worst[0]}",
         )
 
@@ -59,8 +59,8 @@ def learned_rows(found: Calibration) -> Iterator[tuple[str, ...]]:
     """One row for each split that a learned correction was scored on."""
     for fit in found.fits:
         for name, score in fit.fitted.learned.items():
-            of = " ".join(filter(None, fit.key.values()))
-            yield (fit.result.model.name, of, name, _score(fit.scores[name]), _score(score))
+            of = " ".join(filter(None, fit.fitted.key.values()))
+            yield (fit.result.model.name, of, name, _score(fit.fitted.scores[name]), _score(score))
 
 
 def predicted_rows(found: Calibration) -> Iterator[tuple[str, ...]]:
@@ -134,7 +134,7 @@ def refusal_lines(found: Calibration) -> Iterator[str]:
 
 def _used(found: Calibration) -> dict[tuple[str, ...], int]:
     """Samples by key: models that share a key were fitted to the same ones."""
-    return {tuple(fit.key.values()): fit.fitted.samples for fit in found.fits}
+    return {tuple(fit.fitted.key.values()): fit.fitted.samples for fit in found.fits}
 
 
 def _run(run: Run) -> str:
@@ -144,7 +144,7 @@ def _run(run: Run) -> str:
 
 
 def _rivals(found: Calibration, fit: Explained) -> bool:
-    return sum(other.key == fit.key for other in found.fits) > 1
+    return sum(other.fitted.key == fit.fitted.key for other in found.fits) > 1
 
 
 def _score(score: Score | None) -> str:
