@@ -46,7 +46,8 @@ def _collective(table: Table) -> Samples:
     named = [name.split(".")[1] for name in table.columns if name.endswith(".median")]
     if len(named) != 1:
         raise TraceError(f"{table.name}:1: needs the statistics of one collective, has {', '.join(named) or 'none'}")
-    ranks, each = table.numbers("num_workers"), table.numbers("devices_per_node")
+    ranks = table.numbers("num_workers")
+    each = np.minimum(table.numbers("devices_per_node"), ranks)
     sizes = {"nbytes": table.numbers("size"), "ranks": ranks, "nodes": np.ceil(ranks / each), "ranks_per_node": each}
     return _part(table, named[0], op_of(named[0]), sizes)
 

@@ -44,6 +44,12 @@ def test_vidur_takes_the_median(tmp_path: Path) -> None:
     assert (found.device[0], found.tier[0]) == ("A100", "mixed")
 
 
+def test_a_group_smaller_than_a_node_has_no_more_ranks_there_than_it_has(tmp_path: Path) -> None:
+    text = "time_stats.all_reduce.median,num_workers,size,devices_per_node\n0.04,2,2048,8\n"
+    found = read_samples([write(tmp_path, text)])
+    assert [found.size(name)[0] for name in ("ranks", "nodes", "ranks_per_node")] == [2, 1, 2]
+
+
 def test_simumax_efficiency_is_a_share_of_the_peak(tmp_path: Path) -> None:
     """2 · 1000³ flops at half of 1 TFLOP/s take 4 ms."""
     text = """{"sys_name": "x", "accelerator": {"op": {"matmul": {"tflops": 1, "accurate_efficient_factor": {
