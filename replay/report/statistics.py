@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 
 from replay.core.columns import Float64, Int64
 from replay.core.units import ns_to_ms, percent
-from replay.graph.host_compute import computes_on_host, operators
+from replay.graph.host_compute import computes_on_host, operators, wrapping_names
 from replay.graph.types import Graph, OpKind
 from replay.program.groups import DESCRIPTIONS
 from replay.program.links import ASSUMED_DEVICES_PER_NODE
@@ -23,7 +23,7 @@ UNKNOWN_GROUP = "not known"
 
 def top_ops(trace: Trace, limit: int = TOP_OPS) -> tuple[OpTotal, ...]:
     """Device ops of all steps and ranks by summed time, largest first; operators count on ranks without a device."""
-    work = np.concatenate([np.flatnonzero(trace.is_device), *map(partial(_host_work, trace), trace.ranks)])
+    work = np.concatenate([np.flatnonzero(trace.is_device), *_host_work(trace)])
     names, duration = trace.name[work], trace.dur_ns[work]
     total = np.bincount(names, weights=duration, minlength=len(trace.names))
     calls = np.bincount(names, minlength=len(trace.names))
@@ -35,12 +35,13 @@ def top_ops(trace: Trace, limit: int = TOP_OPS) -> tuple[OpTotal, ...]:
     )
 
 
-def _host_work(trace: Trace, rank: int) -> Int64:
-    """Compute operators of a rank without a device."""
-    if not computes_on_host(trace, rank):
-        return np.zeros(0, np.int64)
-    own = trace.rank == rank
-    return operators(trace, own, np.flatnonzero(own & (trace.kind == EventKind.RUNTIME)))
+def _host_work(trace: Trace) -> Iterator[Int64]:
+    """Compute operators of every rank without a device."""
+    on_host = [rank for rank in trace.ranks if computes_on_host(trace, rank)]
+    wraps = wrapping_names(trace) if on_host else np.zeros(0, np.bool_)
+    for rank in on_host:
+        own = trace.rank == rank
+        yield operators(trace, own, np.flatnonzero(own & (trace.kind == EventKind.RUNTIME)), wraps)
 
 
 def launch_coverage_pct(trace: Trace) -> float | None:
