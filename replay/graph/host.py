@@ -6,6 +6,7 @@ cost, host work keeps its measured duration, waits vanish: what follows a wait g
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -74,18 +75,23 @@ def host_ops(trace: Trace, launches: Launches, step: RankStep, timing: dict[int,
     spins = find_spins(trace, launches, step, threads)
     ops = HostOps()
     acts = _acts(trace, step, threads)
-    released = {t.lane: _released(trace, launches, step, t, acts[t.lane]) for t in threads}
-    known: list[Spin | TransferWait] = [*spins, *(wait for found in released.values() for wait in found.silences)]
-    handovers = (*(h for h in handovers if not any(_covers(wait, h) for wait in known)), *queued)
+    released = _released(trace, launches, step, threads, acts)
+    known: dict[int, list[Wait]] = {t.lane: [*(s for s in spins if s.waiter == t.lane)] for t in threads}
+    for lane, found in released.items():
+        known[lane] += found.silences
+    handovers = (*(h for h in handovers if not any(_covers(wait, h) for wait in known[h.waiter])), *queued)
+    waits_of: dict[int, list[Wait]] = defaultdict(list)
+    cuts_of: dict[int, set[int]] = defaultdict(set)
+    for handover in handovers:
+        waits_of[handover.waiter].append(handover)
+        cuts_of[handover.source].add(handover.released_ns)
     ends: dict[tuple[int, int], int] = {}  # (lane, time) → op that ends there
     pending: list[tuple[Handover, int]] = []
     for thread in threads:
         ops.in_calls += released[thread.lane].in_calls
-        waits: list[Wait] = [wait for wait in (*handovers, *known) if wait.waiter == thread.lane]
-        cuts = sorted({h.released_ns for h in handovers if h.source == thread.lane})
         calls = acts[thread.lane]
-        waits = [wait for wait in waits if not _inside(trace, calls, wait)]
-        _Tiling(ops, thread, timing, trace).run(calls, waits, cuts, ends, pending)
+        waits = [wait for wait in waits_of[thread.lane] + known[thread.lane] if not _inside(trace, calls, wait)]
+        _Tiling(ops, thread, timing, trace).run(calls, waits, sorted(cuts_of[thread.lane]), ends, pending)
     recorded = frozenset(queued)
     for handover, op in pending:
         source = ends.get((handover.source, handover.released_ns))
@@ -100,17 +106,19 @@ def _acts(trace: Trace, step: RankStep, threads: tuple[Activity, ...]) -> dict[i
     return {thread.lane: _top_level(trace, acts[trace.lane[acts] == thread.lane]) for thread in threads}
 
 
-def _released(trace: Trace, launches: Launches, step: RankStep, thread: Activity, acts: Int64) -> TransferWaits:
-    """Waits of ``thread`` for the transfers that it handed over to other threads of the host."""
+def _released(
+    trace: Trace, launches: Launches, step: RankStep, threads: tuple[Activity, ...], acts: dict[int, Int64]
+) -> dict[int, TransferWaits]:
+    """Waits of every thread for the transfers that it handed over to other threads of the host."""
     call = launches.call[step.device]
     by_host = np.isin(launches.call_kind[call], HANDING_OVER) & (call >= 0)
-    own = np.asarray(step.device[by_host & (trace.lane[call] == thread.lane)])
-    return transfer_waits(trace, launches, thread, acts, own)
+    transfers, lane = step.device[by_host], trace.lane[call[by_host]]
+    return {t.lane: transfer_waits(trace, launches, t, acts[t.lane], transfers[lane == t.lane]) for t in threads}
 
 
-def _covers(wait: Spin | TransferWait, handover: Handover) -> bool:
-    """True where a silence that is explained already looks like a hand-over too."""
-    return wait.waiter == handover.waiter and wait.from_ns < handover.until_ns and handover.from_ns < wait.until_ns
+def _covers(wait: Wait, handover: Handover) -> bool:
+    """True where a silence of its thread that is explained already looks like a hand-over too."""
+    return wait.from_ns < handover.until_ns and handover.from_ns < wait.until_ns
 
 
 def _activities(trace: Trace, launches: Launches, step: RankStep) -> tuple[Activity, ...]:
