@@ -17,7 +17,7 @@ from replay.graph.types import Graph, OpKind, Rule
 from replay.report.accuracy import replay_error_pct
 from replay.simulate.engine import simulate
 from replay.trace import Trace
-from tests.parsers import ascend_folders as make
+from tests.parsers.ascend import folders as make
 
 NAMES = {"mm": "aclnnMatmul_MatMulCommon_MatMulV3", "add": "aclnnAdd_Add_Add", "sum": "hcom_allReduce_"}
 

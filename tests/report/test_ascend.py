@@ -10,7 +10,7 @@ import parsers
 from replay.report.ascend import ascend_facts
 from replay.report.ascend_step import step_times
 from replay.trace import Trace
-from tests.parsers import ascend_folders as make
+from tests.parsers.ascend import folders as make
 
 
 def trace_of(folder: Path, extra: list[make.Event]) -> Trace:

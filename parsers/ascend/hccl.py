@@ -14,10 +14,10 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from parsers._ascend_events import AscendArgs, Timeline
-from parsers._ascend_tasks import DTYPES, TRANSIT, is_remote
-from parsers._ascend_timed import Timed
 from parsers._numbers import integer
+from parsers.ascend.events import AscendArgs, Timeline
+from parsers.ascend.tasks import DTYPES, TRANSIT, is_remote
+from parsers.ascend.timed import Timed
 from replay.trace import MISSING
 
 _NAME = re.compile(r"^hcom_([a-z]+)_?_(\w{1,3})_(-?\d+)(?:_(\d+))?(?:@(\S+))?$", re.IGNORECASE)

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 import msgspec
 
-from parsers._ascend_folder import RankFiles, Role
-from parsers._ascend_text import cell, microseconds_ns
+from parsers.ascend.folder import RankFiles, Role
+from parsers.ascend.text import cell, microseconds_ns
 from parsers.source import SourceFile
 from replay.core.units import NS_PER_MS, NS_PER_US
 from replay.trace import MISSING, Group, StepTableRow

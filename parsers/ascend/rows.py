@@ -14,15 +14,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from parsers._ascend_events import AscendArgs, AscendEvent, Timeline
-from parsers._ascend_hccl import HcclOp, hccl_ops
-from parsers._ascend_launches import Launching, connection, find_launches, queue_number
-from parsers._ascend_tasks import kind_of_task
-from parsers._ascend_text import dims_json, types_json
-from parsers._ascend_timed import Timed, timed
 from parsers._categories import MODULE_PREFIX
 from parsers._numbers import integer
 from parsers._rows import COLUMNS, CommInfo, Rows
+from parsers.ascend.events import AscendArgs, AscendEvent, Timeline
+from parsers.ascend.hccl import HcclOp, hccl_ops
+from parsers.ascend.launches import Launching, connection, find_launches, queue_number
+from parsers.ascend.tasks import kind_of_task
+from parsers.ascend.text import dims_json, types_json
+from parsers.ascend.timed import Timed, timed
 from replay.core.columns import Interner
 from replay.trace import MISSING, EventKind, Lane
 

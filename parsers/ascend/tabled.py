@@ -11,10 +11,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from parsers._ascend_hccl import HcclOp, op_of_name
-from parsers._ascend_rows import AscendContent
-from parsers._ascend_tables import CommStatistics, KernelRow
 from parsers._rows import COLUMNS, CommInfo, Rows
+from parsers.ascend.hccl import HcclOp, op_of_name
+from parsers.ascend.rows import AscendContent
+from parsers.ascend.tables import CommStatistics, KernelRow
 from replay.core.columns import Interner
 from replay.trace import MISSING, EventKind, Lane
 

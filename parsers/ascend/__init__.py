@@ -12,25 +12,25 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from parsers._ascend_details import with_details
-from parsers._ascend_events import Timeline, read_timeline
-from parsers._ascend_folder import RankFiles, Role, group, role_of
-from parsers._ascend_groups import Member, groups_of, known_ids, members, shifts
-from parsers._ascend_hccl import HcclOp
-from parsers._ascend_rows import AscendContent, read_rows
-from parsers._ascend_tabled import tabled_rows
-from parsers._ascend_tables import (
+from parsers._chrome_header import Header
+from parsers._chrome_stream import PIECE_BYTES, ChromeStream
+from parsers._combine import FileContent, combine
+from parsers._ranks import rank_in_name
+from parsers._rows import CommInfo, Rows
+from parsers.ascend.details import with_details
+from parsers.ascend.events import Timeline, read_timeline
+from parsers.ascend.folder import RankFiles, Role, group, role_of
+from parsers.ascend.groups import Member, groups_of, known_ids, members, shifts
+from parsers.ascend.hccl import HcclOp
+from parsers.ascend.rows import AscendContent, read_rows
+from parsers.ascend.tabled import tabled_rows
+from parsers.ascend.tables import (
     Described,
     KernelRow,
     read_described,
     read_kernels,
     read_steps,
 )
-from parsers._chrome_header import Header
-from parsers._chrome_stream import PIECE_BYTES, ChromeStream
-from parsers._combine import FileContent, combine
-from parsers._ranks import rank_in_name
-from parsers._rows import CommInfo, Rows
 from parsers.source import SourceFile
 from replay.core.errors import RefusedError, TraceError
 from replay.core.units import NS_PER_US

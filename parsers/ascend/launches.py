@@ -12,9 +12,9 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from parsers._ascend_events import AscendArgs, AscendEvent, Flow, Timeline, place
-from parsers._ascend_timed import Timed
 from parsers._numbers import integer
+from parsers.ascend.events import AscendArgs, AscendEvent, Flow, Timeline, place
+from parsers.ascend.timed import Timed
 from replay.trace import MISSING
 
 _NO_ARGS = AscendArgs()

@@ -15,8 +15,8 @@ from statistics import median
 
 import numpy as np
 
-from parsers._ascend_hccl import HcclOp
-from parsers._ascend_tables import CommStatistics, Settings
+from parsers.ascend.hccl import HcclOp
+from parsers.ascend.tables import CommStatistics, Settings
 from replay.trace import MISSING, Group
 
 _FURTHEST = 4096  # counts that ranks may be apart

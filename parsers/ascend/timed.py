@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import compress
 
-from parsers._ascend_events import AscendEvent
 from parsers._numbers import us_to_ns
+from parsers.ascend.events import AscendEvent
 from replay.core.columns import Int64
 
 

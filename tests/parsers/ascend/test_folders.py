@@ -12,7 +12,7 @@ import parsers
 from replay.core.errors import RefusedError
 from replay.graph.build import build
 from replay.trace import CollectiveKind, EventKind, Trace
-from tests.parsers import ascend_folders as make
+from tests.parsers.ascend import folders as make
 
 
 def read(folder: Path) -> Trace:
