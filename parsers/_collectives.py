@@ -130,4 +130,5 @@ def _pack(table: CommTable, rows: list[_Row], groups: Groups) -> Collectives:
         in_split=Ragged.from_rows([row.info.in_split for row in rows]),
         out_split=Ragged.from_rows([row.info.out_split for row in rows]),
         transfer_ns=np.array([row.info.transfer_ns for row in rows], dtype=np.int64),
+        algorithm=tuple(row.info.algorithm for row in rows),
     )

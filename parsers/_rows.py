@@ -28,6 +28,7 @@ class CommInfo:
     in_split: tuple[int, ...] = ()
     out_split: tuple[int, ...] = ()
     transfer_ns: int = MISSING  # time on the wire, where the recording tells it from waiting
+    algorithm: str = ""  # as the library names it
 
 
 @dataclass(frozen=True, slots=True)

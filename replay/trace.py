@@ -108,6 +108,7 @@ class Collectives:
     in_split: Ragged  # elements sent to each member, empty rows when unknown
     out_split: Ragged
     transfer_ns: Int64 | None = None  # time on the wire, recorded beside the waiting; -1 unknown, None: no row knows
+    algorithm: tuple[str, ...] = ()  # as the library names it ("MESH-RING"), "" unknown; (): no row knows
 
     def __len__(self) -> int:
         return len(self.kind)

@@ -39,6 +39,7 @@ class AscendArgs(Args, gc=False):
     size: Scalar = msgspec.field(default=-1, name="size(B)")
     count: Scalar = -1
     data_type: Scalar = None
+    algorithm: Scalar = msgspec.field(default=None, name="alg_type")
     rank_size: Scalar = -1
     stream_id: Scalar = msgspec.field(default=-1, name="stream id")
     source_rank: Scalar = msgspec.field(default=-1, name="src rank")

@@ -41,6 +41,7 @@ class HcclOp:
     dur_ns: int
     count: int
     dtype: str
+    algorithm: str  # phases joined by "-": "MESH-RING"
     rank_size: int
     transfer_ns: int
     peers: tuple[int, ...]  # members of the group whose numbers show in the sub-tasks
@@ -95,6 +96,7 @@ def op_of_name(name: str, start_ns: int, dur_ns: int) -> HcclOp:
         dur_ns=dur_ns,
         count=MISSING,
         dtype="",
+        algorithm="",
         rank_size=MISSING,
         transfer_ns=MISSING,
         peers=(),
@@ -128,6 +130,7 @@ def _op(rows: Timed, row: int, threads: dict[str, str], planes: dict[int, list[i
         group=told.group or (named[1] if named else ""),
         count=integer(args.count),
         dtype=DTYPES.get(dtype.upper(), dtype),
+        algorithm=str(args.algorithm or ""),
         rank_size=integer(args.rank_size),
         transfer_ns=min(_transfer_ns(rows, inside), dur),
         peers=_peers(rows, tasks),

@@ -195,7 +195,8 @@ class _Builder:
 
 def _comm_info(op: HcclOp, name: str) -> CommInfo:
     """What the timeline tells of a collective: one count of elements, taken for both of its buffers."""
-    return CommInfo(name, in_nelems=op.count, out_nelems=op.count, dtype=op.dtype, transfer_ns=op.transfer_ns)
+    told = CommInfo(name, dtype=op.dtype, transfer_ns=op.transfer_ns, algorithm=op.algorithm)
+    return replace(told, in_nelems=op.count, out_nelems=op.count)
 
 
 def _carriers(tasks: Timed, communication: Timed, ops: Sequence[HcclOp]) -> list[list[int]]:

@@ -47,6 +47,7 @@ class CommunicationRow:
     transfer_ms: float | None  # on the wire
     wait_ms: float | None  # the rest
     nbytes: int | None
+    algorithm: str  # phases of HCCL's algorithms ("MESH-RING"), several with commas; empty unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +105,8 @@ def _communication(trace: Trace) -> tuple[CommunicationRow, ...]:
         nbytes = _known_sum(trace.collectives.nbytes[trace.comm[own]])
         wait = None if transfer is None else (int(trace.dur_ns[own].sum()) - transfer) / NS_PER_MS
         on_wire = None if transfer is None else transfer / NS_PER_MS
-        rows.append(CommunicationRow(*key, _durations(trace.dur_ns[own], total), on_wire, wait, nbytes))
+        chosen = ", ".join(sorted({trace.collectives.algorithm[row] for row in trace.comm[own].tolist()} - {""}))
+        rows.append(CommunicationRow(*key, _durations(trace.dur_ns[own], total), on_wire, wait, nbytes, chosen))
     return tuple(sorted(rows, key=lambda row: -row.durations.total_ms))
 
 

@@ -29,11 +29,12 @@ def ascend_tables(result: Inspection) -> Iterable[RenderableType]:
         yield table
     if facts.communication:
         yield heading("Communication operators")
-        table = new_table("operator", "group", *_TIMES, "transfer ms", "wait ms", "bytes", left=2)
+        table = new_table("operator", "group", *_TIMES, "transfer ms", "wait ms", "bytes", "algorithm", left=2)
         for line in facts.communication[:_SHOWN]:
             split = ["-" if value is None else f"{value:,.3f}" for value in (line.transfer_ms, line.wait_ms)]
             size = "-" if line.nbytes is None else nbytes_words(line.nbytes)
-            table.add_row(escape(line.operator), escape(short(line.group)), *_cells(line.durations), *split, size)
+            told = (*_cells(line.durations), *split, size, escape(line.algorithm) or "-")
+            table.add_row(escape(line.operator), escape(short(line.group)), *told)
         yield table
     if facts.steps:
         yield heading("Steps by Ascend's definitions, ms: counted (as in step_trace_time.csv)")

@@ -45,4 +45,5 @@ def test_collectives_tell_wait_from_transfer(tmp_path: Path) -> None:
     (row,) = facts.communication
     assert (row.operator, row.group, row.nbytes) == ("hcom_allReduce_", make.GROUP, 4000)
     assert row.transfer_ms == 0.28
+    assert row.algorithm == "MESH-RING"
     assert row.wait_ms == pytest.approx(0.116)
