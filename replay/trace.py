@@ -125,6 +125,17 @@ class Collectives:
 
 
 @dataclass(frozen=True, slots=True)
+class CoreCounters:
+    """Counters of the cube cores beside :class:`KernelDetails`, one row each; -1 (NaN) unknown."""
+
+    blocks: Int64  # cores that a kernel was spread over
+    cube_ns: Int64  # time at work, mean over its cores
+    cube_cycles: Int64  # the same in cycles, sum over its cores
+    mac_ratio: Float64  # share of that time in which the multipliers worked
+    hf32: Int8  # 1: FP32 inputs are multiplied with a shorter mantissa, at a higher rate
+
+
+@dataclass(frozen=True, slots=True)
 class KernelDetails:
     """What a kernel table tells of device events beyond their times; one row per event found in it, empty text unknown.
 
@@ -142,6 +153,7 @@ class KernelDetails:
     output_formats: tuple[str, ...]
     wait_ns: Int64  # since the task before on the device, -1 unknown
     cube_utilization_pct: Float64  # NaN unknown
+    counters: CoreCounters | None = None  # None: no row has any
 
     def __len__(self) -> int:
         return len(self.event)

@@ -9,7 +9,7 @@ import numpy as np
 from parsers.ascend.tables import KernelRow
 from replay.core.columns import Int64
 from replay.core.units import NS_PER_US
-from replay.trace import Health, KernelDetails, Trace
+from replay.trace import CoreCounters, Health, KernelDetails, Trace
 
 _TOLERANCE_NS = NS_PER_US  # old tables round to 0.1 us or 1 us
 
@@ -64,4 +64,14 @@ def _packed(rows: list[KernelRow], events: list[int]) -> KernelDetails:
         output_formats=tuple(row.output_formats for row in rows),
         wait_ns=np.array([row.wait_ns for row in rows], np.int64),
         cube_utilization_pct=np.array([row.cube_utilization_pct for row in rows], np.float64),
+        counters=_counters(rows),
     )
+
+
+def _counters(rows: list[KernelRow]) -> CoreCounters | None:
+    counted = [(row.blocks, row.cube_ns, row.cube_cycles, row.hf32) for row in rows]
+    ratio = np.array([row.mac_ratio for row in rows], np.float64)
+    blocks, cube_ns, cycles, hf32 = np.array(counted, np.int64).reshape(-1, 4).T.copy()
+    if (np.stack([blocks, cube_ns, cycles, hf32]) < 0).all() and np.isnan(ratio).all():
+        return None
+    return CoreCounters(blocks, cube_ns, cycles, ratio, hf32.astype(np.int8))

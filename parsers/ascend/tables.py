@@ -55,6 +55,11 @@ class KernelRow:
     output_dtypes: str
     output_formats: str
     cube_utilization_pct: float  # NaN unknown
+    blocks: int = MISSING  # cores that it was spread over
+    cube_ns: int = MISSING
+    cube_cycles: int = MISSING
+    mac_ratio: float = float("nan")
+    hf32: int = MISSING  # 1 eligible, 0 not
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +171,7 @@ def _kernel(row: dict[str, str]) -> KernelRow:
         return next((cell(row[name]) for name in names if row.get(name)), "")
 
     utilization = _float(first("cube_utilization(%)", "cube_utilization( %)"))
+    mac_ratio = _float(first("aic_mac_ratio", "mac_ratio"))
     return KernelRow(
         name=first("Name", "Op Name"),
         op_type=first("Type", "OP Type"),
@@ -180,6 +186,11 @@ def _kernel(row: dict[str, str]) -> KernelRow:
         output_dtypes=first("Output Data Types").replace('"', ""),
         output_formats=first("Output Formats").replace('"', ""),
         cube_utilization_pct=utilization if utilization >= 0 else float("nan"),
+        blocks=_int(first("Block Num", "Block Dim")),
+        cube_ns=microseconds_ns(first("aicore_time(us)", "aic_time(us)")),
+        cube_cycles=_count(first("aic_total_cycles", "total_cycles")),
+        mac_ratio=mac_ratio if mac_ratio >= 0 else float("nan"),
+        hf32={"YES": 1, "NO": 0}.get(first("HF32 Eligible").upper(), MISSING),
     )
 
 
@@ -212,6 +223,12 @@ def _dict(value: object) -> dict[str, object]:
 def _int(value: object) -> int:
     text = str(value).strip()
     return int(text) if re.fullmatch(r"\d{1,9}", text) else MISSING
+
+
+def _count(text: str) -> int:
+    """A count of any size, -1 where there is none; some releases write it as a float."""
+    found = re.fullmatch(r"(\d{1,18})(?:\.0*)?", text.strip())
+    return int(found[1]) if found else MISSING
 
 
 def _float(value: object) -> float:
