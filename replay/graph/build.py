@@ -15,6 +15,7 @@ from replay.graph.contradictions import break_cycles, drop_contradictions
 from replay.graph.device_graphs import unrecorded_leads, unrecorded_ns
 from replay.graph.edge_list import EdgeList
 from replay.graph.edges import add_leads, collect, learn_lags
+from replay.graph.kernel_types import kernel_types
 from replay.graph.lags import released_ns
 from replay.graph.late_ends import with_prompt_ends
 from replay.graph.launch_join import Launches, join_launches
@@ -114,6 +115,7 @@ def _graph(trace: Trace, ops: Numbered, edges: EdgeList, health: GraphHealth) ->
         groups=trace.groups,
         measured_step_ns=ops.end_ns,
         health=health,
+        kernels=kernel_types(trace),
     )
 
 

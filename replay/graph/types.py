@@ -9,6 +9,7 @@ between the two is its wait.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import TYPE_CHECKING
@@ -122,6 +123,14 @@ class Edges:
 
 
 @dataclass(frozen=True, slots=True)
+class KernelType:
+    """What a kernel is beside its name, as a kernel table calls it; empty unknown."""
+
+    op_type: str  # "MatMulV2"
+    core: str  # "AI_CORE", "MIX_AIC", "AI_VECTOR_CORE", "AI_CPU", …
+
+
+@dataclass(frozen=True, slots=True)
 class GraphHealth:
     """What building the graph had to assume."""
 
@@ -162,6 +171,7 @@ class Graph:
     groups: tuple[Group, ...]
     measured_step_ns: int
     health: GraphHealth
+    kernels: Mapping[str, KernelType] = field(default_factory=dict)  # by name of op, where a kernel table tells
 
     def __post_init__(self) -> None:
         columns = {

@@ -106,6 +106,7 @@ class Assembly:
             source.name[ops], unknown.copy(), comm, grade.astype(np.int8), self._edge_table(),
             self.rendezvous.table(source.comms, duration), source.names, tuple(self._lane_objects),
             self.rendezvous.groups, 0, GraphHealth(step_label="synthesised", dropped_edges=self.dropped_waits),
+            source.kernels,
         )  # fmt: skip
 
     @property

@@ -12,6 +12,7 @@ from replay.graph.types import Graph, OpKind
 from replay.layout import Layout
 from replay.program.comm_ops import comm_group, comm_kind
 from replay.program.groups import classify
+from replay.program.kernel_words import kernel_words
 from replay.program.types import Labels, Phase, Role
 from replay.trace import CollectiveKind
 
@@ -77,7 +78,7 @@ def gemm_ops(graph: Graph) -> Bool:
 
 
 def _named(graph: Graph, pattern: re.Pattern[str]) -> Bool:
-    match = np.array([bool(pattern.search(name)) for name in graph.names], dtype=np.bool_)
+    match = np.array([bool(pattern.search(word)) for word in kernel_words(graph)], dtype=np.bool_)
     return match[graph.name] if len(match) else np.zeros(len(graph), np.bool_)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from replay.core.columns import Int8
 from replay.graph.types import Graph, OpKind
 from replay.program.expert_ops import GEMM
+from replay.program.kernel_words import kernel_words
 
 
 class OpClass(IntEnum):
@@ -41,7 +42,7 @@ HOST_COPY = re.compile(r"HtoD|DtoH|Host|Pageable|Pinned", re.IGNORECASE)
 
 def op_classes(graph: Graph) -> Int8:
     """Class of every op; kernels whose name says nothing else are limited by memory."""
-    by_name = np.array([_of_kernel(name) for name in graph.names] or [OpClass.MEMORY], dtype=np.int8)
+    by_name = np.array([class_of_kernel(word) for word in kernel_words(graph)] or [OpClass.MEMORY], dtype=np.int8)
     crossing = np.array([bool(HOST_COPY.search(name)) for name in graph.names] or [False], dtype=np.bool_)
     classes = np.full(len(graph), OpClass.HOST, dtype=np.int8)
     compute, copies = graph.kind == OpKind.COMPUTE, graph.kind == OpKind.MEMCPY
@@ -52,9 +53,10 @@ def op_classes(graph: Graph) -> Int8:
     return classes
 
 
-def _of_kernel(name: str) -> OpClass:
-    if ATTENTION.search(name):
+def class_of_kernel(word: str) -> OpClass:
+    """Class of a kernel by what tells what it is; see :mod:`replay.program.kernel_words`."""
+    if ATTENTION.search(word):
         return OpClass.ATTENTION
-    if CONVOLUTION.search(name):
+    if CONVOLUTION.search(word):
         return OpClass.CONVOLUTION
-    return OpClass.GEMM if GEMM.search(name) else OpClass.MEMORY
+    return OpClass.GEMM if GEMM.search(word) else OpClass.MEMORY

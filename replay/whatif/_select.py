@@ -11,7 +11,9 @@ import numpy as np
 from replay.core.columns import Bool
 from replay.core.errors import RefusedError
 from replay.graph.types import Graph, OpKind
+from replay.program.cores import Core, on_core
 from replay.program.expert_ops import GEMM
+from replay.program.kernel_words import kernel_words
 from replay.program.op_class import ATTENTION
 
 _COPY = (OpKind.MEMCPY, OpKind.MEMSET)
@@ -25,24 +27,24 @@ _KINDS: dict[str, tuple[OpKind, ...]] = {
 }
 # First match wins: attention kernels may be built on GEMMs.
 _KERNELS: dict[str, re.Pattern[str]] = {"@attention": ATTENTION, "@gemm": GEMM}
+_CORES = {f"@{core.value}": core for core in Core}
 _OF_RANK = re.compile(r"(?P<pattern>.+)@(?P<rank>\d+)")
 _OTHER = "@other"  # device kernels of no class above
-CLASSES = (*_KINDS, *_KERNELS, _OTHER)
+CLASSES = (*_KINDS, *_KERNELS, _OTHER, *_CORES)
 
 
 def choose(graph: Graph, pattern: str) -> Bool:
     """Ops that ``pattern`` names; :class:`RefusedError` with near words when there is none.
 
     ``@class`` is one of :data:`CLASSES`. Anything else is compared with op names, whatever their case: a whole name,
-    a shell pattern (``*gemm*``, ``?``, ``[ab]``), or, without wildcard, a part of the name. ``@3`` behind it leaves
-    those of rank 3.
+    the type that a kernel table gives it (``MatMulV2``), a shell pattern of either (``*gemm*``, ``?``, ``[ab]``), or,
+    without wildcard, a part of the name. ``@3`` behind it leaves those of rank 3.
     """
     if (of_rank := _OF_RANK.fullmatch(pattern)) and pattern.casefold() not in map(str.casefold, graph.names):
         return _on_rank(graph, of_rank["pattern"], int(of_rank["rank"]))
-    if pattern.startswith("@"):
-        chosen = _of_class(graph, pattern)
-    else:
-        chosen = np.isin(graph.name, _matching(graph.names, pattern))
+    chosen = _of_class(graph, pattern) if pattern.startswith("@") else np.isin(graph.name, _matching(graph, pattern))
+    if pattern in _CORES and not graph.kernels:
+        raise RefusedError(f"{pattern!r} needs the core of every kernel, which no kernel table of this input tells")
     if not chosen.any():
         raise RefusedError(f"no op matches {pattern!r}; {_suggestion(graph, pattern)}")
     return chosen
@@ -67,7 +69,9 @@ def _of_class(graph: Graph, name: str) -> Bool:
         return np.asarray(np.isin(graph.kind, _KINDS[name]))
     if name not in CLASSES:
         raise RefusedError(f"{name!r} is no class of ops; known: {', '.join(CLASSES)}")
-    classes = [_kernel_class(op_name) for op_name in graph.names]
+    if name in _CORES:
+        return on_core(graph, _CORES[name])
+    classes = [_kernel_class(word) for word in kernel_words(graph)]
     codes = [code for code, kernel_class in enumerate(classes) if kernel_class == name]
     return np.asarray((graph.kind == OpKind.COMPUTE) & np.isin(graph.name, codes))
 
@@ -76,20 +80,24 @@ def _kernel_class(name: str) -> str:
     return next((label for label, words in _KERNELS.items() if words.search(name)), _OTHER)
 
 
-def _matching(names: tuple[str, ...], pattern: str) -> list[int]:
-    """Codes of the names that ``pattern`` matches: equal first, then as shell pattern, then as part."""
+def _matching(graph: Graph, pattern: str) -> list[int]:
+    """Codes of the names that ``pattern`` matches: name or type is equal, fits as shell pattern, or the name has it."""
     wanted = pattern.casefold()
-    folded = [name.casefold() for name in names]
-    if wanted in folded:
-        return [code for code, name in enumerate(folded) if name == wanted]
+    names = [name.casefold() for name in graph.names]
+    types = [known.op_type.casefold() if (known := graph.kernels.get(name)) else "" for name in graph.names]
+    for texts in (names, types):
+        if wanted and wanted in texts:
+            return [code for code, text in enumerate(texts) if text == wanted]
     if any(wildcard in pattern for wildcard in "*?["):
-        return [code for code, name in enumerate(folded) if fnmatch.fnmatchcase(name, wanted)]
-    return [code for code, name in enumerate(folded) if wanted and wanted in name]
+        fit = re.compile(fnmatch.translate(wanted)).match
+        return [code for code, texts in enumerate(zip(names, types, strict=True)) if any(map(fit, texts))]
+    return [code for code, name in enumerate(names) if wanted and wanted in name]
 
 
 def _suggestion(graph: Graph, pattern: str) -> str:
-    """Words of op names that resemble the pattern (each is a pattern itself), else the classes."""
-    used = (graph.names[code].casefold() for code in np.unique(graph.name))
+    """Words of op names and types that resemble the pattern (each is a pattern itself), else the classes."""
+    used = [graph.names[code].casefold() for code in np.unique(graph.name)]
+    used += [known.op_type.casefold() for known in graph.kernels.values()]
     whole = {word for name in used for word in re.findall(r"[a-z_][a-z0-9_]*", name)}
     words = sorted(whole.union(*(word.split("_") for word in whole)))
     bare = re.sub(r"[*?\[\]]", "", pattern).casefold()

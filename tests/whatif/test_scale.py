@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from replay.core.errors import RefusedError
-from replay.graph.types import Graph, OpKind
+from replay.graph.types import Graph, KernelType, OpKind
 from replay.simulate.engine import simulate
 from replay.whatif import scale
 from tests.synthetic import Op, graph_of, graphs
@@ -108,3 +110,29 @@ def test_removing_an_op_saves_no_more_than_its_duration(graph: Graph) -> None:
 def test_times_stay_exact_where_a_float_would_not() -> None:
     graph = graph_of([Op("a", 10**15 + 1), Op("b", 7)])
     assert scale.apply(graph, "b", 2.0).duration_ns.tolist() == [10**15 + 1, 14]
+
+
+def test_kernels_are_chosen_by_type_and_core() -> None:
+    """Names as CANN makes them; the type decides, not what else the name holds, nor a type that it begins."""
+    names = ("aclnnAddmm_CastAiCore_Cast", "Conv2D1", "Conv2DBackpropFilter10", "aclnnMm_MatMulCommon_MatMulV2")
+    types = ("Cast", "Conv2D", "Conv2DBackpropFilter", "MatMulV2")
+    cores = ("AI_VECTOR_CORE", "AI_CORE", "AI_CORE", "MIX_AIC")
+    kernels = {name: KernelType(*known) for name, *known in zip(names, types, cores, strict=True)}
+    graph = replace(graph_of([Op(name, 10) for name in names]), kernels=kernels)
+    chosen = {"Conv2D": [1], "conv2d*": [1, 2], "@cube": [1, 2, 3], "@vector": [0], "@gemm": [3], "MatMulCommon": [3]}
+    for pattern, ops in chosen.items():
+        durations = scale.apply(graph, pattern, 3.0).duration_ns.tolist()
+        assert durations == [30 if op in ops else 10 for op in range(len(names))], pattern
+
+
+def test_one_kind_of_core_does_both() -> None:
+    """910A says AI_CORE of everything: a matmul is its cube's, a softmax its vector units'."""
+    kernels = {"MatMul1": KernelType("MatMul", "AI_CORE"), "SoftmaxV2_3": KernelType("SoftmaxV2", "AI_CORE")}
+    graph = replace(graph_of([Op(name, 10) for name in kernels]), kernels=kernels)
+    assert scale.apply(graph, "@cube", 3.0).duration_ns.tolist() == [30, 10]
+    assert scale.apply(graph, "@vector", 3.0).duration_ns.tolist() == [10, 30]
+
+
+def test_cores_need_a_kernel_table() -> None:
+    with pytest.raises(RefusedError, match="'@cube' needs the core of every kernel"):
+        scale.apply(NAMES, "@cube", 2.0)
