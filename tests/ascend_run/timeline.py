@@ -78,7 +78,7 @@ def _framework(rank: Rank, written: Written) -> Iterator[Event]:
 
 
 def _queue(rank: Rank, tasks: list[Task], taker: int, *, operators: bool) -> Iterator[Event]:
-    """Both ends of the queue for each task: the thread that puts it, in the operator that asks, and the one that takes."""
+    """Both ends of the queue for each task: who puts it, inside the operator that asks, and who takes it."""
     for number, task in enumerate(tasks):
         what, put, entry = task.kernel.call, (rank.pid, task.call.tid), {"correlation_id": number}
         if operators and task.kernel.operator:
