@@ -131,4 +131,5 @@ def _pack(table: CommTable, rows: list[_Row], groups: Groups) -> Collectives:
         out_split=Ragged.from_rows([row.info.out_split for row in rows]),
         transfer_ns=np.array([row.info.transfer_ns for row in rows], dtype=np.int64),
         algorithm=tuple(row.info.algorithm for row in rows),
+        links=tuple(row.info.links for row in rows),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from replay.core.columns import Int64
-from replay.trace import MISSING, Lane
+from replay.trace import MISSING, Lane, LinkUse
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +29,7 @@ class CommInfo:
     out_split: tuple[int, ...] = ()
     transfer_ns: int = MISSING  # time on the wire, where the recording tells it from waiting
     algorithm: str = ""  # as the library names it
+    links: tuple[LinkUse, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

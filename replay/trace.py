@@ -94,6 +94,15 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
+class LinkUse:
+    """What one member of a collective moved over one kind of link, summed over tasks that may have run at once."""
+
+    transport: str  # as recorded: "HCCS", "SIO", "PCIE" inside of a node, "RDMA" between nodes
+    nbytes: int
+    time_ns: int
+
+
+@dataclass(frozen=True, slots=True)
 class Collectives:
     """One row per communication event; ``Trace.comm`` points here. Columns of length c."""
 
@@ -109,6 +118,7 @@ class Collectives:
     out_split: Ragged
     transfer_ns: Int64 | None = None  # time on the wire, recorded beside the waiting; -1 unknown, None: no row knows
     algorithm: tuple[str, ...] = ()  # as the library names it ("MESH-RING"), "" unknown; (): no row knows
+    links: tuple[tuple[LinkUse, ...], ...] = ()  # () unknown, in every row or for all
 
     def __len__(self) -> int:
         return len(self.kind)
@@ -163,9 +173,10 @@ class KernelDetails:
 class StepTableRow:
     """Parts of one step as the profiler itself counted them; names as it gives them."""
 
-    rank: int
+    rank: int  # -1 for a row of a pipeline stage
     step: str
     parts_ms: tuple[tuple[str, float], ...]
+    stage: tuple[int, ...] = ()  # the ranks of the stage; the row holds the largest value of each part
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,6 +249,8 @@ class Trace:
     details: KernelDetails | None = None  # of a kernel table beside the timeline
     step_table: tuple[StepTableRow, ...] = ()  # the profiler's own account of its steps, to be held against ours
     not_replayable: str = ""  # why its events, which can be looked at, cannot be replayed
+    layout: dict[str, int] = field(default_factory=dict)  # sizes that the job recorded of itself, by the words of Layout
+    world_evidence: str = "recorded in the trace"  # how ``world_size`` is known
 
     def __post_init__(self) -> None:
         columns = self.columns()

@@ -155,7 +155,8 @@ def _described(info: CommInfo, member: Member, shift: dict[str, int]) -> CommInf
     if transfer < 0 and statistics is not None:
         transfer = min(statistics.transit_ns, op.dur_ns)
     sequence = op.counter + shift.get(member.group, 0) if op.counter >= 0 else MISSING
-    return replace(info, group=member.group, sequence=sequence, transfer_ns=transfer)
+    links = statistics.links if statistics is not None else ()
+    return replace(info, group=member.group, sequence=sequence, transfer_ns=transfer, links=links)
 
 
 def _peer(op: HcclOp, group: Group | None, rank: int) -> int:

@@ -1,30 +1,41 @@
-"""Small files beside an Ascend timeline: rank and groups, communication statistics, the kernel and step tables.
+"""JSON files beside an Ascend timeline: rank, groups and sizes of the job, and statistics of its communication.
 
-Sources of the layouts: torch_npu's profiler package and msprof's reference of data files. Columns come and go with
-versions and levels; what is missing stays unknown.
+Sources of the layouts: torch_npu's, MindSpore's and msprof-analyze's own writers. Keys come and go with versions and
+levels; what is missing stays unknown.
 """
 
 from __future__ import annotations
 
-import csv
-import io
+import json
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import msgspec
 
+from parsers.ascend.communicators import communicator_id
 from parsers.ascend.folder import RankFiles, Role
-from parsers.ascend.text import cell, microseconds_ns
+from parsers.ascend.links import Link, links_of, partners, sizes_of
+from parsers.ascend.text import count, microseconds_ns, number, text_of
 from parsers.source import SourceFile
-from replay.core.units import NS_PER_MS, NS_PER_US
-from replay.trace import MISSING, Group, StepTableRow
+from replay.core.units import NS_PER_MS
+from replay.trace import MISSING, Group
 
 _RANK_IN_NAME = re.compile(r"profiler_info_(\d+)\.json$")
 _JSON = (Role.COMMUNICATION, Role.MATRIX, Role.INFO, Role.METADATA)
-_STEP_KEYS = ("Device_id", "Step", "Type", "Index", "DP Index", "PP Index", "TP Index")
 _TOTALS = ("total op info", "total hccl operators")
-_PEER_PAIR = re.compile(r"^(\d+)-(\d+)$")
+_SIZES = {
+    "tensor_model_parallel_size": "tp",
+    "pipeline_model_parallel_size": "pp",
+    "context_parallel_size": "cp",
+    "data_parallel_size": "dp",
+    "expert_model_parallel_size": "ep",
+    "expert_tensor_parallel_size": "etp",
+    "virtual_pipeline_model_parallel_size": "vpp",
+    "micro_batch_size": "mbs",
+    "global_batch_size": "gbs",
+    "seq_length": "seq",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,30 +47,8 @@ class CommStatistics:
     start_ns: int
     dur_ns: int
     transit_ns: int  # also -1 where it is 0: the master plane of some collectives moves nothing
-
-
-@dataclass(frozen=True, slots=True)
-class KernelRow:
-    """One row of ``kernel_details.csv`` or ``op_summary``."""
-
-    name: str
-    op_type: str
-    core: str  # "AI_CORE", "MIX_AIC", "AI_VECTOR_CORE", …
-    start_ns: int
-    dur_ns: int
-    wait_ns: int
-    input_shapes: str  # "4096,7168;7168,2048"
-    input_dtypes: str
-    input_formats: str
-    output_shapes: str
-    output_dtypes: str
-    output_formats: str
-    cube_utilization_pct: float  # NaN unknown
-    blocks: int = MISSING  # cores that it was spread over
-    cube_ns: int = MISSING
-    cube_cycles: int = MISSING
-    mac_ratio: float = float("nan")
-    hf32: int = MISSING  # 1 eligible, 0 not
+    rank: int = MISSING  # where the file is of all ranks
+    partner: int = MISSING  # of a send: the other end's number inside the group, from the communication matrix
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +60,7 @@ class Settings:
     level: str = ""
     groups: tuple[Group, ...] = ()
     versions: tuple[tuple[str, str], ...] = ()
+    sizes: Mapping[str, int] = field(default_factory=dict)  # parallel sizes as the job recorded its own arguments
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,154 +75,99 @@ class Described:
 
 def read_described(files: RankFiles, roles: Sequence[Role] = _JSON) -> Described:
     """The JSON files of one rank that have one of ``roles``, each decoded once."""
-    objects: dict[Role, list[tuple[str, dict[str, object]]]] = {role: [] for role in _JSON}
-    damaged = []
-    for role in roles:
-        for file in files.of(role):
-            try:
-                value = _dict(msgspec.json.decode(file.read().decode("utf-8-sig", "replace")))
-            except msgspec.DecodeError as error:
-                value = {}  # the name of the file may tell the rank
-                damaged.append(f"{file.name} is damaged ({error}) and was left out")
-            objects[role].append((file.name, value))
-    sizes: dict[str, int] = {}
-    for _, matrix in objects[Role.MATRIX]:
-        _collect_sizes(matrix, "", sizes)
-    statistics = [row for _, level in objects[Role.COMMUNICATION] for row in _operators(level)]
-    metadata = [value for _, value in objects[Role.METADATA]]
-    return Described(_settings(objects[Role.INFO], metadata), statistics, sizes, tuple(damaged))
+    damaged: list[str] = []
+    objects = {role: read_objects(files.of(role), damaged) for role in roles}
+    links = [link for _, matrix in objects.get(Role.MATRIX, []) for link in links_of(matrix)]
+    to = partners(links)
+    statistics = [
+        replace(row, partner=to.get((row.name, row.group), MISSING))
+        for _, level in objects.get(Role.COMMUNICATION, [])
+        for row in operators(level)
+    ]
+    metadata = [value for _, value in objects.get(Role.METADATA, [])]
+    settings = _settings(objects.get(Role.INFO, []), metadata)
+    return Described(settings, statistics, sizes_of(links), tuple(damaged))
+
+
+def read_objects(files: Sequence[SourceFile], damaged: list[str]) -> list[tuple[str, dict[str, object]]]:
+    """(name, object) of every file; an empty object, since the name may tell a rank, where one is damaged."""
+    found = []
+    for file in files:
+        try:
+            found.append((file.name, as_dict(_decoded(text_of(file.read())))))
+        except ValueError as error:  # of either decoder; a compressed file that is cut short, too
+            found.append((file.name, {}))
+            damaged.append(f"{file.name} is damaged ({error}) and was left out")
+    return found
+
+
+def _decoded(text: str) -> object:
+    """A JSON value; Python writes NaN and Infinity, which are no JSON, and reads them again."""
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        value: object = json.loads(text)
+        return value
 
 
 def _settings(infos: Sequence[tuple[str, dict[str, object]]], metadatas: Sequence[dict[str, object]]) -> Settings:
-    """Rank, level and groups from ``profiler_info*.json`` and ``profiler_metadata.json``."""
-    rank, level, versions = MISSING, "", []
+    """Rank, level, groups and sizes from ``profiler_info*.json`` and ``profiler_metadata.json``."""
+    rank, world, level, versions = MISSING, MISSING, "", []
     for name, info in infos:
         named = _RANK_IN_NAME.search(name)
-        rank = max(rank, _int(info.get("rank_id")), int(named[1]) if named else MISSING)
-        level = str(_dict(_dict(info.get("config")).get("experimental_config")).get("_profiler_level", "")) or level
-        versions += [(key, str(info[key])) for key in ("torch_npu_version", "cann_version") if info.get(key)]
+        rank = max(rank, count(info.get("rank_id")), int(named[1]) if named else MISSING)
+        world = max(world, count(info.get("rank_size")))
+        settings = as_dict(as_dict(info.get("config")).get("experimental_config"))
+        level = str(settings.get("_profiler_level") or settings.get("profiler_level") or "") or level
+        versions += [(key, str(info[key])) for key in ("torch_npu_version", "cann_version", "ms_version") if info.get(key)]
     groups: list[Group] = []
-    world = MISSING
+    sizes: dict[str, int] = {}
     for metadata in metadatas:
-        environment = _dict(metadata.get("ENV_VARIABLES"))
-        world = max(world, _int(environment.get("WORLD_SIZE")))
-        world = max(world, _int(_dict(metadata.get("distributed_args")).get("world_size")))
-        rank = rank if rank != MISSING else _int(environment.get("RANK"))
-        groups += [_group(name, entry) for name, entry in _dict(metadata.get("parallel_group_info")).items()]
+        environment = as_dict(metadata.get("ENV_VARIABLES"))
+        arguments = as_dict(metadata.get("distributed_args"))
+        world = max(world, count(environment.get("WORLD_SIZE")), count(arguments.get("world_size")))
+        rank = next((own for own in (rank, *map(count, (environment.get("RANK"), arguments.get("rank")))) if own >= 0), rank)
+        sizes |= {word: size for key, word in _SIZES.items() if (size := count(arguments.get(key))) > 0}
+        groups += [_group(name, entry) for name, entry in as_dict(metadata.get("parallel_group_info")).items()]
     world = max([world, *(len(group.ranks) for group in groups if group.description == "default_group")])
-    return Settings(rank, world, level, tuple(groups), tuple(dict.fromkeys(versions)))
+    return Settings(rank, world, level, tuple(groups), tuple(dict.fromkeys(versions)), sizes)
 
 
 def _group(name: str, entry: object) -> Group:
-    found = _dict(entry)
-    listed = found.get("global_ranks")
-    ranks = tuple(map(_int, listed)) if isinstance(listed, list) else ()
-    return Group(name, str(found.get("group_name", "")), ranks, len(ranks) or MISSING)
+    found = as_dict(entry)
+    ranks = as_ranks(found.get("global_ranks"))
+    return Group(communicator_id(name), str(found.get("group_name", "")), ranks, len(ranks) or MISSING)
 
 
-def _operators(level: dict[str, object]) -> Iterator[CommStatistics]:
+def operators(level: Mapping[str, object], name: str = "", rank: int = MISSING) -> Iterator[CommStatistics]:
+    """Operators at any depth: below steps, kinds and communicators, above ranks where the file is of all of them."""
     for key, value in level.items():
-        entry = _dict(value)
-        times = _dict(entry.get("Communication Time Info"))
+        entry = as_dict(value)
+        times = as_dict(entry.get("Communication Time Info"))
         if not times:
-            yield from _operators(entry)
-        elif key.lower() not in _TOTALS:
-            name, _, group = key.partition("@")
-            start = microseconds_ns(str(times.get("Start Timestamp(us)", "")))
-            elapse, transit = (_float(times.get(f"{word} Time(ms)")) for word in ("Elapse", "Transit"))
-            dur, wire = (round(value * NS_PER_MS) if value > 0 else MISSING for value in (elapse, transit))
-            yield CommStatistics(name, group, start, dur, wire)
+            yield from operators(entry, key)
+        elif key.isdigit():
+            yield from _operator(name, int(key), times)
+        else:
+            yield from _operator(key, rank, times)
 
 
-def _collect_sizes(level: dict[str, object], group: str, sizes: dict[str, int]) -> None:
-    for key, value in level.items():
-        pair = _PEER_PAIR.match(key)
-        if pair:
-            sizes[group] = max(sizes.get(group, 0), int(pair[1]) + 1, int(pair[2]) + 1)
-        elif isinstance(value, dict):
-            _collect_sizes(value, key.rpartition("@")[2] if "@" in key else group, sizes)
+def _operator(key: str, rank: int, times: Mapping[str, object]) -> Iterator[CommStatistics]:
+    if key.lower() in _TOTALS:
+        return
+    name, _, group = key.partition("@")
+    start = microseconds_ns(str(times.get("Start Timestamp(us)", "")))
+    elapse, transit = (number(times.get(f"{word} Time(ms)"), MISSING) for word in ("Elapse", "Transit"))
+    dur, wire = (round(value * NS_PER_MS) if value > 0 else MISSING for value in (elapse, transit))
+    yield CommStatistics(name, communicator_id(group), start, dur, wire, rank)
 
 
-def read_kernels(files: RankFiles) -> tuple[list[KernelRow], int]:
-    """Rows of all kernel tables with a start and a duration, and how many have none."""
-    kept, lost = [], 0
-    for file in files.of(Role.KERNELS):
-        for row in _table(file):
-            kernel = _kernel(row)
-            if kernel.start_ns >= 0 and kernel.dur_ns >= 0:
-                kept.append(kernel)
-            else:
-                lost += 1
-    return kept, lost
-
-
-def _kernel(row: dict[str, str]) -> KernelRow:
-    def first(*names: str) -> str:
-        return next((cell(row[name]) for name in names if row.get(name)), "")
-
-    utilization = _float(first("cube_utilization(%)", "cube_utilization( %)"))
-    mac_ratio = _float(first("aic_mac_ratio", "mac_ratio"))
-    return KernelRow(
-        name=first("Name", "Op Name"),
-        op_type=first("Type", "OP Type"),
-        core=first("Accelerator Core", "Task Type"),
-        start_ns=microseconds_ns(first("Start Time(us)", "Task Start Time(us)")),
-        dur_ns=microseconds_ns(first("Duration(us)", "Task Duration(us)")),
-        wait_ns=microseconds_ns(first("Wait Time(us)", "Task Wait Time(us)")),
-        input_shapes=first("Input Shapes").replace('"', ""),
-        input_dtypes=first("Input Data Types").replace('"', ""),
-        input_formats=first("Input Formats").replace('"', ""),
-        output_shapes=first("Output Shapes").replace('"', ""),
-        output_dtypes=first("Output Data Types").replace('"', ""),
-        output_formats=first("Output Formats").replace('"', ""),
-        cube_utilization_pct=utilization if utilization >= 0 else float("nan"),
-        blocks=_int(first("Block Num", "Block Dim")),
-        cube_ns=microseconds_ns(first("aicore_time(us)", "aic_time(us)")),
-        cube_cycles=_count(first("aic_total_cycles", "total_cycles")),
-        mac_ratio=mac_ratio if mac_ratio >= 0 else float("nan"),
-        hf32={"YES": 1, "NO": 0}.get(first("HF32 Eligible").upper(), MISSING),
-    )
-
-
-def read_steps(files: RankFiles, rank: int) -> tuple[StepTableRow, ...]:
-    """Rows of ``step_trace_time.csv``; a recording without steps leaves the step empty."""
-    found = []
-    for file in files.of(Role.STEPS):
-        for row in _table(file):
-            times = {
-                name: _float(cell(value)) / (NS_PER_MS // NS_PER_US)
-                for name, value in row.items()
-                if name not in _STEP_KEYS
-            }
-            parts = tuple((name, value) for name, value in times.items() if value >= 0)
-            found.append(StepTableRow(rank, cell(row.get("Step")), parts))
-    return tuple(found)
-
-
-def _table(file: SourceFile) -> list[dict[str, str]]:
-    """Rows of a CSV file by column name; cells may hold newlines, lines may end in CRLF, rows may be short."""
-    text = file.read().decode("utf-8-sig", "replace").replace("\0", "")
-    reader = csv.DictReader(io.StringIO(text, newline=""), restval="")
-    return [{(key or "").strip(): value for key, value in row.items() if isinstance(value, str)} for row in reader]
-
-
-def _dict(value: object) -> dict[str, object]:
+def as_dict(value: object) -> dict[str, object]:
+    """A JSON object, an empty one where it is something else."""
     return value if isinstance(value, dict) else {}
 
 
-def _int(value: object) -> int:
-    text = str(value).strip()
-    return int(text) if re.fullmatch(r"\d{1,9}", text) else MISSING
-
-
-def _count(text: str) -> int:
-    """A count of any size, -1 where there is none; some releases write it as a float."""
-    found = re.fullmatch(r"(\d{1,18})(?:\.0*)?", text.strip())
-    return int(found[1]) if found else MISSING
-
-
-def _float(value: object) -> float:
-    try:
-        return float(str(value))
-    except ValueError:
-        return float(MISSING)
+def as_ranks(value: object) -> tuple[int, ...]:
+    """A list of rank numbers, empty where it is something else."""
+    ranks = tuple(map(count, value)) if isinstance(value, list) else ()
+    return ranks if MISSING not in ranks else ()
