@@ -1,11 +1,12 @@
 """How much of a step's structure is found without the ranges that tell it.
 
 Every recording is labelled twice: with all its rows (the truth), and without those that state the structure: named
-ranges, and with ``--no-modules`` the calls of modules. Rows that the profiler itself writes stay (steps, optimizer,
-collectives). Printed per recording: the share of device time whose phase, micro-batch, chunk and layer are found equal,
-the number of layers and micro-batches in both, the time left unassigned, and the lift error.
+ranges, and with ``--no-modules`` the calls of modules. ``--no-description`` leaves the run description out as well.
+Rows that the profiler itself writes stay (steps, optimizer, collectives). Printed per recording: the share of device
+time whose phase, micro-batch, chunk and layer are found equal, the number of layers and micro-batches in both, the time
+left unassigned, and the lift error.
 
-    python -m benchmarks.lifting [--no-modules] RECORDING...
+    python -m benchmarks.lifting [--no-modules] [--no-description] RECORDING...
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from parsers import read, run_description
+from parsers.run_description import RunDescription
 from replay.core.columns import Float64
 from replay.core.errors import ReplayError, TraceError
 from replay.core.units import percent
@@ -66,14 +68,15 @@ def without_statements(trace: Trace, *, modules: bool) -> Trace:
     return replace(trace, kind=np.where(stating, EventKind.OTHER, trace.kind).astype(np.int8))
 
 
-def score(path: Path, *, modules: bool) -> Score:
+def score(path: Path, *, modules: bool, description: bool) -> Score:
     """Label ``path`` with and without its statements and compare."""
     trace = read([path])
     if not isinstance(trace, Trace):
         raise TraceError(f"{path} is no trace: nothing to lift")
     stripped = without_statements(trace, modules=modules)
-    graph, truth = _labelled(trace, path)
-    bare_graph, found = _labelled(stripped, path)
+    described = run_description.find([path])
+    graph, truth = _labelled(trace, described)
+    bare_graph, found = _labelled(stripped, described if description else RunDescription())
     error, refusal = _lift_error(bare_graph, found)
     weight = device_time_ns(bare_graph)
     return Score(
@@ -87,10 +90,10 @@ def score(path: Path, *, modules: bool) -> Score:
     )
 
 
-def _labelled(trace: Trace, path: Path) -> tuple[Graph, Labels]:
+def _labelled(trace: Trace, described: RunDescription) -> tuple[Graph, Labels]:
     graph = build(trace)
-    source = find_source(trace, Facts(), run_description.find([path]))
-    return graph, label(graph, trace, source.layout, source.model)
+    source = find_source(trace, Facts(), described)
+    return graph, label(graph, trace, source.layout, source.model, source.assumed)
 
 
 def _agreement(graph: Graph, truth: Labels, bare_graph: Graph, found: Labels, field: str) -> float:
@@ -123,21 +126,21 @@ def _lift_error(graph: Graph, labels: Labels) -> tuple[float | None, str]:
     return percent(step_ns - graph.measured_step_ns, graph.measured_step_ns), ""
 
 
-def _table(paths: list[Path], *, modules: bool) -> Iterator[str]:
+def _table(paths: list[Path], *, modules: bool, description: bool) -> Iterator[str]:
     titles = "  ".join(f"{title:>6s}" for title in ("phase", "mb", "chunk", "layer"))
     yield f"{'recording':48s}  {titles}  layers  mbs     unass.  lift"
     for path in paths:
         try:
-            yield score(path, modules=modules).line()
+            yield score(path, modules=modules, description=description).line()
         except ReplayError as error:
             yield f"{path.name:48s}  {error}"
 
 
 def main(arguments: list[str]) -> None:
     """Print the table."""
-    modules = "--no-modules" not in arguments
+    shown = {name: f"--no-{name}" not in arguments for name in ("modules", "description")}
     paths = [Path(argument) for argument in arguments if not argument.startswith("--")]
-    for line in _table(paths, modules=modules):
+    for line in _table(paths, **shown):
         sys.stdout.write(f"{line}\n")
         sys.stdout.flush()
 

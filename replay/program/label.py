@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from replay.core.columns import Float64, Int64
+from replay.core.columns import Float64, Int32, Int64
 from replay.core.units import percent
 from replay.graph.types import DEVICE_OPS, Graph
 from replay.layout import Layout
@@ -23,29 +23,38 @@ from replay.program.open_ranges import FIELDS, UNSAID, OpenRanges, inside, open_
 from replay.program.origins import Origins, origins
 from replay.program.pass_numbers import number_passes
 from replay.program.roles import refine_roles
-from replay.program.structure._find import find
+from replay.program.structure._find import Source, find
 from replay.program.template_ids import row_ids, template_ids
 from replay.program.types import Labels, Phase
 from replay.trace import MISSING, Trace
 
-PHASE, ROLE, LAYER = (FIELDS.index(field) for field in ("phase", "role", "layer"))
+PHASE, ROLE, CHUNK, LAYER = (FIELDS.index(field) for field in ("phase", "role", "chunk", "layer"))
 
 
-def label(graph: Graph, trace: Trace, layout: Layout, model: ModelSpec) -> Labels:
+def label(
+    graph: Graph, trace: Trace, layout: Layout, model: ModelSpec, assumed: frozenset[str] = frozenset()
+) -> Labels:
     """Phase, role, micro-batch, chunk, layer and template of every op, ranges first, then weaker evidence.
 
     Where ranges name a module but no layer, layers are numbered by occurrence (backward counts down); where they name
     passes but no micro-batch, so are micro-batches. Ops of which nothing is known keep template -1;
-    :func:`unassigned_pct` measures their share. The layout gets the number of micro-batches found where it has none.
+    :func:`unassigned_pct` measures their share. The layout gets the number of micro-batches found where it has none;
+    its ``assumed`` sizes give way to those that the step shows.
     """
     places = origins(graph, trace)
     passes = number_passes(trace, places) if layout.vpp == 1 else {}
     opened = open_ranges(trace, passes)
     states = _states(places, trace, opened)
+    numbered = _with_chunks(layout, graph.rank, states, assumed)
+    if numbered != layout:
+        return label(graph, trace, numbered, model, assumed - {"vpp"})
     counted = number_by_occurrence(trace, states)
     states[:, ROLE] = refine_roles(graph, states[:, ROLE].astype(np.int8))
     states[:, LAYER] = layers_of_ops(layout, model, graph.rank, states, counted)
-    states, sentences = find(graph, trace, places, (layout, model), states)
+    seen = find(graph, trace, places, Source(layout, model, assumed), states)
+    if any(getattr(seen.layout, name) != getattr(layout, name) for name in assumed):
+        return label(graph, trace, seen.layout, model)
+    layout, states = seen.layout, seen.states
     phase, role, microbatch, chunk, layer, event = states.T
     found = row_ids(graph.rank, phase, microbatch, chunk, layer, role)
     instance = np.where(event == MISSING, len(trace) + found, event)
@@ -61,7 +70,7 @@ def label(graph: Graph, trace: Trace, layout: Layout, model: ModelSpec) -> Label
         template_ids(graph, places, layout, keys),
         layout,
         model,
-        (*_evidence(opened, counted, passes), *sentences),
+        (*_evidence(opened, counted, passes), *seen.sentences),
     )
 
 
@@ -88,6 +97,16 @@ def _states(places: Origins, trace: Trace, opened: dict[int, OpenRanges]) -> Int
         outer[~np.isin(outer[:, PHASE], (Phase.BACKWARD, Phase.WEIGHT))] = UNSAID
         states[elsewhere] = inside(states[elsewhere], outer)
     return states
+
+
+def _with_chunks(layout: Layout, rank: Int32, states: Int64, assumed: frozenset[str]) -> Layout:
+    """``layout`` with the chunks that ranges number, 0 to v - 1 on every rank, where their number is assumed."""
+    chunk = states[:, CHUNK]
+    numbers = {tuple(np.unique(chunk[(rank == one) & (chunk >= 0)]).tolist()) for one in np.unique(rank)}
+    most = max((len(own) for own in numbers), default=0)
+    if "vpp" not in assumed or most < 2 or numbers != {tuple(range(most))}:
+        return layout
+    return replace(layout, vpp=most)
 
 
 def _evidence(opened: Sized, counted: Sized, passes: Sized) -> tuple[str, ...]:

@@ -45,7 +45,8 @@ def _inspect_trace(trace: Trace, source: Source, facts: Facts) -> Inspection:
         baseline = replay_trace(trace, facts)
     except RefusedError as refusal:
         return _without_replay(trace, source, str(refusal))
-    labels = label(baseline.graph, trace, source.layout, source.model)
+    labels = label(baseline.graph, trace, source.layout, source.model, source.assumed)
+    source = source.with_found(labels.layout)
     return extend(
         Inspection,
         measured_part(baseline, source),

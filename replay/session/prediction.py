@@ -9,6 +9,7 @@ from replay.graph.types import Graph
 from replay.layout import Layout
 from replay.report.result import ChangeRow, ChunkCostRow
 from replay.session.interval import Part
+from replay.session.source import Source
 from replay.simulate.timeline import Timeline
 
 
@@ -29,6 +30,7 @@ class Prediction:
     timeline: Timeline
     ratio: float
     parts: tuple[Part, ...] = ()  # of the interval, beyond those of the baseline
+    source: Source | None = None  # completed by what the labels of its step found
     target: Layout | None = None
     lift: Lift | None = None
     changes: tuple[ChangeRow, ...] = ()

@@ -89,7 +89,8 @@ class _Trace:
             return Predicted(step_ms, interval(step_ms, load(device_of(self.baseline.trace)).apply(parts, ())), parts)
         prediction = trace_run.predict(self.baseline, self.source, asked, facts)
         found = outcome(self.baseline, self.source, prediction, asked, anchor_ms)
-        changed = changed_sizes(self.source.layout, prediction.target or self.source.layout, asked)
+        layout = (prediction.source or self.source).layout
+        changed = changed_sizes(layout, prediction.target or layout, asked)
         return Predicted(found.step_ms, found.interval_ms, found.parts, changed, prediction.warnings)
 
 

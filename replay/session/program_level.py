@@ -63,13 +63,13 @@ class Asked:
 
 def predict(baseline: Baseline, source: Source, question: Question, facts: Facts) -> Prediction:
     """Label the step, check that it can be rebuilt (R6), re-time it and execute the target."""
-    labels = label(baseline.graph, baseline.trace, source.layout, source.model)
-    source = replace(source, layout=labels.layout)
+    labels = label(baseline.graph, baseline.trace, source.layout, source.model, source.assumed)
+    source = source.with_found(labels.layout)
     target = source.layout.change(**question.layout)
     _check_answered(source.layout, target)
     if target == source.layout and not (question.experts or question.chunk_layers):
         same = graph_level.predict(baseline, question, facts)  # R1: changing nothing changes nothing
-        return replace(same, target=target)
+        return replace(same, source=source, target=target)
     if (labels.template < 0).all():
         raise RefusedError(
             f"{' '.join(question.options())} needs to know what each op belongs to, but nothing in this trace says; "
@@ -87,7 +87,7 @@ def predict(baseline: Baseline, source: Source, question: Question, facts: Facts
         retiming = retiming.followed_by(moved)
     asked = Asked(baseline, labels, target, retiming, context, question, facts.force)
     prediction = _relaid(asked) if relaid else _in_place(asked)
-    return replace(prediction, warnings=(*notes, *prediction.warnings))
+    return replace(prediction, source=source, warnings=(*notes, *prediction.warnings))
 
 
 def program_topics(graph: Graph, labels: Labels) -> tuple[Topic, ...]:

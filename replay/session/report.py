@@ -55,6 +55,7 @@ def run_result(
     baseline: Baseline, source: Source, prediction: Prediction | None, question: Question, facts: Facts
 ) -> RunResult:
     """The whole answer about a trace."""
+    source = (prediction and prediction.source) or source
     result = extend(RunResult, measured_part(baseline, source), question=question.options())
     if facts.measured_step_ms is not None:
         result = replace(result, measured_step_ms=facts.measured_step_ms, profiled_step_ms=result.measured_step_ms)
@@ -100,6 +101,7 @@ def outcome(
     baseline: Baseline, source: Source, prediction: Prediction, question: Question, anchor_ms: float
 ) -> Outcome:
     """The predicted step: ``anchor_ms``, the measured step, times the prediction's ratio (R6); and its interval."""
+    source = prediction.source or source
     parts = (*baseline_parts(baseline, source), *prediction.parts)
     changed = changed_sizes(source.layout, prediction.target or source.layout, question)
     known = load(device_of(baseline.trace)).apply(parts, changed)

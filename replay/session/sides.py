@@ -48,12 +48,14 @@ def load(path: Path, facts: Facts, run_label: str, progress: Progress = no_progr
 
 def _from_trace(baseline: Baseline, source: Source, path: Path, run_label: str) -> Side:
     graph = baseline.graph
+    labels = label(graph, baseline.trace, source.layout, source.model, source.assumed)
+    source = source.with_found(labels.layout)
     measured = measured_part(baseline, source)
     execution = Execution(
         run=Run(run_label, graph, baseline.measured),
         faithful=baseline.faithful,
         breakdown=breakdown(graph, baseline.measured, graph.measured_step_ns),
-        facts=_op_facts(label(graph, baseline.trace, source.layout, source.model)),
+        facts=_op_facts(labels),
         stage=_stages(graph, source.layout),
     )
     return _with_parts(

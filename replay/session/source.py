@@ -22,7 +22,10 @@ from replay.trace import CollectiveKind, Trace
 
 GROUP_SIZES = {"tp": "tp", "cp": "cp", "pp": "pp", "ep": "ep", "etp": "etp"}  # group family → layout size
 MODEL_SIZES = ("tp", "cp", "pp")
-ASSUMED = "assumed: nothing in the input or --from says more"
+FOUND_SIZES = ("pp", "vpp", "microbatches", "schedule")  # that labels may complete
+ASSUMED = "assumed: the input and --from do not state it"
+FOUND = "found in the structure of the step"
+DERIVED_DP = "world / (tp x cp x pp)"
 ASSUMED_FLAT = "assumed, though ranks send to each other: where that is a pipeline, say --from pp=N"
 
 
@@ -34,6 +37,17 @@ class Source:
     evidence: Mapping[str, str]
     model: ModelSpec
     steps_ns: tuple[int, ...] = ()  # steps that were timed beside the trace, with the profiler on
+
+    @property
+    def assumed(self) -> frozenset[str]:
+        """Sizes that nothing states and that the step may show otherwise; a stated dp leaves no room for another pp."""
+        free = frozenset(key for key, how in self.evidence.items() if how in (ASSUMED, ASSUMED_FLAT))
+        return free if self.evidence["dp"] == DERIVED_DP else free - {"pp"}
+
+    def with_found(self, layout: Layout) -> Source:
+        """This source with the layout that the labels of its step are for."""
+        changed = [name for name in FOUND_SIZES if getattr(layout, name) != getattr(self.layout, name)]
+        return replace(self, layout=layout, evidence={**self.evidence, **dict.fromkeys(changed, FOUND)})
 
 
 def find_source(trace: Trace, facts: Facts, described: RunDescription) -> Source:
@@ -84,7 +98,7 @@ def _derive(trace: Trace, sizes: dict[str, Any], evidence: dict[str, str], given
         sizes.pop("microbatches", None)
     sizes["world_size"], evidence["world_size"] = _world(trace, sizes, evidence)
     if "dp" not in sizes:
-        sizes["dp"], evidence["dp"] = _dp(sizes), "world / (tp x cp x pp)"
+        sizes["dp"], evidence["dp"] = _dp(sizes), DERIVED_DP
     if "microbatches" not in sizes and {"gbs", "mbs"} <= sizes.keys():
         sizes["microbatches"] = sizes["gbs"] // (sizes["mbs"] * sizes["dp"])
         evidence["microbatches"] = "gbs / (mbs x dp)"

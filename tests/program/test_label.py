@@ -91,6 +91,14 @@ def test_chunks_cannot_be_told_by_counting() -> None:
     assert labels.microbatch.tolist() == [-1, -1]
 
 
+def test_ranges_that_number_chunks_say_how_many_there_are() -> None:
+    """Where nothing states their number; a stated one stays."""
+    trace = trace_of(passes("forward microbatch=0 chunk=0", "forward microbatch=0 chunk=1"))
+    layout = Layout(pp=2, world_size=2)
+    assert label(graph_of(trace), trace, layout, ModelSpec(), frozenset({"vpp"})).layout.vpp == 2
+    assert label(graph_of(trace), trace, layout, ModelSpec()).layout.vpp == 1
+
+
 def test_layers_start_again_in_every_pass() -> None:
     rows = [span("forward", HOST, 0, 20), span("forward", HOST, 20, 40), *passes(*["attn(F)"] * 4)]
     _, labels = labelled(rows)

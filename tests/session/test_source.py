@@ -93,3 +93,12 @@ def test_held_fixed_is_what_both_layouts_share() -> None:
     words = held_fixed(Layout(ep=4, dp=8, world_size=8), Layout(ep=8, dp=8, world_size=8))
     assert "world size 8" in words
     assert not any(word.startswith(("ep", "gbs")) for word in words)
+
+
+def test_what_is_assumed_may_be_found_in_the_step() -> None:
+    """A stated dp leaves no room for other stages; what was found says so."""
+    assert {"pp", "vpp"} <= source(trace(4)).assumed
+    assert "pp" not in source(trace(4), {"dp": 4}).assumed
+    found = source(trace(4), {"pp": 2}).with_found(Layout(pp=2, vpp=2, dp=2, world_size=4, microbatches=8))
+    assert found.evidence["vpp"] == found.evidence["microbatches"] == "found in the structure of the step"
+    assert found.evidence["pp"].startswith("given")

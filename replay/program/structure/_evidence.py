@@ -27,6 +27,7 @@ class Evidence:
     ``passes`` numbers the forward and backward passes of each rank, each phase for itself, in the order in which the
     rank begins them; a pass is one micro-batch in one chunk. -1: not known, or in no pass.
     ``layout.microbatches`` and ``model.layers`` hold what the user or a run description says, ``None`` if nobody does.
+    ``assumed`` names the sizes of the layout that nothing states: what the step shows wins over them.
     """
 
     graph: Graph
@@ -38,6 +39,7 @@ class Evidence:
     model: ModelSpec
     states: Int64
     passes: Int64
+    assumed: frozenset[str] = frozenset()
 
     def said(self, field: str) -> Int64:
         """One field of every op's state."""
@@ -51,7 +53,8 @@ class Evidence:
         states = inside(self.states, finding.states)
         phase = FIELDS.index("phase")
         agreed = (self.passes == UNKNOWN_PASS) & (finding.states[:, phase] == states[:, phase])
-        return replace(self, states=states, passes=np.where(agreed, finding.passes, self.passes))
+        passes = np.where(agreed, finding.passes, self.passes)
+        return replace(self, states=states, passes=passes, layout=finding.layout or self.layout)
 
     def nothing(self) -> Finding:
         """A finding that says nothing."""
@@ -66,3 +69,4 @@ class Finding:
     states: Int64  # columns FIELDS
     passes: Int64  # as Evidence.passes; only where ``states`` say the phase of the pass
     sentences: tuple[str, ...]
+    layout: Layout | None = None  # the evidence's, with sizes that it did not know

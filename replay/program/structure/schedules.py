@@ -1,79 +1,82 @@
 """Micro-batches and chunks: the pipeline schedule that explains the order in which every rank runs its passes.
 
 A schedule fixes, from (p, m, v, G) and the stage alone, whether the k-th pass of a rank is a forward or a backward one,
-and of which micro-batch and chunk. One that has the right phase at every place on every rank numbers all passes.
+and of which micro-batch and chunk. One that has the right phase at every place on every rank numbers all passes. Sizes
+that are merely assumed are found with it: those under which a schedule has the phases, and needs the transfers, that
+the ranks show.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
 from replay.core.columns import Int64
 from replay.core.errors import LayoutError
+from replay.graph.types import OpKind
 from replay.layout import Layout
-from replay.pipelines import ScheduleOrder, schedules
-from replay.program.groups import coordinates
+from replay.program.comm_ops import comm_kind, is_p2p
 from replay.program.keys import PASS_PHASES
 from replay.program.open_ranges import FIELDS
 from replay.program.structure._evidence import UNKNOWN_PASS, Evidence, Finding
+from replay.program.structure._layouts import Runs, Transfers, explanations, forwards, needs, possible, slots, words
+from replay.program.structure._sequence import pipeline_transfers
 from replay.program.types import Phase
-from replay.recording import PassKind
+from replay.trace import CollectiveKind
 
 ORDER = 50
 MICROBATCH, CHUNK = FIELDS.index("microbatch"), FIELDS.index("chunk")
-Runs = Mapping[int, Int64]  # rank → phase of each of its passes, in order of begin
-
-
-@dataclass(frozen=True, slots=True)
-class Fit:
-    """A schedule and sizes that explain the passes."""
-
-    name: str
-    microbatches: int
-    chunks: int
-    group: int
-
-    def order(self, pp: int, stage: int) -> ScheduleOrder:
-        """Passes of one stage."""
-        return schedules()[self.name].order(pp, stage, self.microbatches, self.chunks, self.group)
-
-    def words(self) -> str:
-        """Schedule and sizes for a sentence."""
-        chunks = f", {self.chunks} chunks a rank in groups of {self.group}" if self.chunks > 1 else ""
-        return f"{self.name} with {self.microbatches} micro-batch{'' if self.microbatches == 1 else 'es'}{chunks}"
+SIZES = frozenset({"pp", "vpp"})  # that the order of passes depends on
+DIRECTIONS = (CollectiveKind.SEND, CollectiveKind.RECV)
+INTERLEAVED = "interleaved"
 
 
 def find(evidence: Evidence) -> Finding:
-    """Micro-batch and chunk of every op of a numbered pass.
+    """Micro-batch and chunk of every op of a numbered pass, and the layout they are those of.
 
     Raises :class:`LayoutError` where the number of passes contradicts the number of micro-batches that is known.
     """
-    runs, finding = _runs(evidence), evidence.nothing()
-    if not runs:
+    runs, finding, layout = _runs(evidence), evidence.nothing(), evidence.layout
+    if not runs or _is_window(evidence, runs):
         return finding
-    layout = evidence.layout
-    _check_counts(evidence, runs)
-    if _is_window(evidence, runs):
-        return finding
-    fit = next(_fits(runs, layout, layout.vpp), None)
-    if fit is not None:
-        slots = {rank: _slots(fit.order(layout.pp, _stage(layout, rank))) for rank in runs}
+    found = _explanation(evidence, runs, evidence.assumed)
+    if found is not None:
+        numbers = {rank: slots(found, rank) for rank in runs}
         which = "1 rank" if len(runs) == 1 else f"{len(runs)} ranks"
-        sentence = f"micro-batches: passes of {which} run in the order of {fit.words()}"
-    elif layout.vpp == 1 and all(_steady(phases) for phases in runs.values()):
-        slots = {
-            rank: {phase: [(k, 0) for k in range(len(phases))] for phase in PASS_PHASES}
-            for rank, phases in runs.items()
-        }
-        sentence = "micro-batches numbered in the order of passes; it is that of no known schedule"
+        sentence = f"micro-batches: passes of {which} run in the order of {words(found)}{_unlike_stated(layout, found)}"
+        layout = _completed(layout, found, runs)
     else:
-        return Finding(finding.states, finding.passes, (_unexplained(runs, layout),))
-    for rank, by_phase in slots.items():
+        if problem := _unexplained(evidence, runs):
+            return replace(finding, sentences=(problem,))
+        numbers = {rank: {one: [(k, 0) for k in range(len(own))] for one in PASS_PHASES} for rank, own in runs.items()}
+        sentence = "micro-batches numbered in the order of passes; it is that of no known schedule"
+    for rank, by_phase in numbers.items():
         _write(evidence, rank, by_phase, finding)
-    return Finding(finding.states, finding.passes, (sentence,))
+    return replace(finding, sentences=(sentence,), layout=layout)
+
+
+def _unexplained(evidence: Evidence, runs: Runs) -> str:
+    """Why the passes cannot be numbered all the same: they have the order of other sizes, or of several chunks.
+
+    Raises :class:`LayoutError` where they are not as many as the known number of micro-batches needs.
+    """
+    layout = evidence.layout
+    other = _explanation(evidence, runs, SIZES)
+    if problem := _wrong_count(evidence, runs, layout):
+        instead = f", in the order of {words(other)}" if other is not None else ""
+        raise LayoutError(
+            f"{problem}{instead}; correct --microbatches, --from or run.json, unless the trace is cut short"
+        )
+    if other is not None:
+        sizes = ",".join(
+            f"{name}={getattr(other, name)}" for name in SIZES if getattr(other, name) != getattr(layout, name)
+        )
+        return f"passes run in the order of {words(other)}, not in that of {_sizes(layout)}: give --from {sizes}"
+    if layout.vpp > 1 or not all(_steady(phases) for phases in runs.values()):
+        return f"no known schedule of {_sizes(layout)} explains the order of passes"
+    return ""
 
 
 def _runs(evidence: Evidence) -> Runs:
@@ -90,10 +93,6 @@ def _runs(evidence: Evidence) -> Runs:
     return runs
 
 
-def _stage(layout: Layout, rank: int) -> int:
-    return coordinates(layout, rank)["pp"]
-
-
 def _is_window(evidence: Evidence, runs: Runs) -> bool:
     """One pass of each kind and no update: a window of a step, which says nothing of micro-batches."""
     alone = all(max(int((phases == one).sum()) for one in PASS_PHASES) == 1 for phases in runs.values())
@@ -105,55 +104,76 @@ def _updated(evidence: Evidence) -> bool:
     return bool(np.isin(evidence.said("phase"), (Phase.OPTIMIZER, Phase.SYNC)).any())
 
 
-def _check_counts(evidence: Evidence, runs: Runs) -> None:
-    """A rank that runs several passes runs one for each micro-batch and chunk; one pass may be what seems to be one.
+def _explanation(evidence: Evidence, runs: Runs, free: frozenset[str]) -> Layout | None:
+    """The complete layout, other than ``evidence``'s in ``free`` sizes only, that has the passes of every rank.
 
-    It is one where the autograd engine ran it and an update followed.
+    One that needs the transfers seen wins over one that does not; a pipeline is found only where ranks send at all.
     """
-    layout = evidence.layout
+    known, seen, first = evidence.layout, _transfers(evidence), None
+    for layout in possible(known, free, forwards(runs), evidence.model.layers):
+        unlinked = layout.pp > known.pp and not is_p2p(evidence.graph).any()
+        if unlinked or _wrong_count(evidence, runs, layout):
+            continue
+        for found in explanations(runs, layout):
+            if seen is None or needs(found, {rank: seen.get(rank, (0, 0)) for rank in runs}):
+                return found
+            first = first or found
+    return first
+
+
+def _transfers(evidence: Evidence) -> Transfers | None:
+    """Sends and receives of every rank that has pipeline transfers; ``None`` where some are both in one."""
+    graph = evidence.graph
+    ops = np.flatnonzero(pipeline_transfers(evidence) & (graph.kind != OpKind.TRANSFER))
+    kinds = comm_kind(graph)[ops]
+    if (kinds == CollectiveKind.SEND_RECV).any():
+        return None
+    counts = np.zeros((int(graph.rank.max(initial=0)) + 1, len(DIRECTIONS)), np.int64)
+    for place, direction in enumerate(DIRECTIONS):
+        np.add.at(counts[:, place], graph.rank[ops[kinds == direction]], 1)
+    return {rank: (sends, receives) for rank, (sends, receives) in enumerate(counts.tolist())}
+
+
+def _completed(layout: Layout, found: Layout, runs: Runs) -> Layout:
+    """``layout`` with the sizes found, and with what follows from them where nobody states it."""
+    count = layout.microbatches if (layout.pp, layout.vpp) == (found.pp, found.vpp) else None
+    sizes = replace(layout, pp=found.pp, vpp=found.vpp, dp=found.dp, microbatches=count or found.microbatches)
+    if found.vpp > 1:
+        group = layout.group_size or found.group_size
+        return replace(sizes, schedule=layout.schedule or found.schedule, group_size=group)
+    names = {other.schedule for other in explanations(runs, found)}
+    clear = layout.schedule is None and len(names) == 1 and found.schedule != INTERLEAVED
+    return replace(sizes, schedule=found.schedule) if clear else sizes
+
+
+def _unlike_stated(layout: Layout, found: Layout) -> str:
+    """Stated habits that the passes do not have, as the end of a sentence."""
+    stated = [(name, getattr(layout, name)) for name in ("schedule", "group_size")]
+    unlike = [
+        f"{name.replace('_', ' ')} {value}" for name, value in stated if value not in (None, getattr(found, name))
+    ]
+    return f", not in that of the stated {' and '.join(unlike)}" if unlike else ""
+
+
+def _wrong_count(evidence: Evidence, runs: Runs, layout: Layout) -> str:
+    """How passes contradict the known number of micro-batches, "" where they do not.
+
+    A rank that runs several passes runs one for each micro-batch and chunk; one pass may be what seems to be one. It is
+    one where the autograd engine ran it and an update followed.
+    """
     if layout.microbatches is None:
-        return
+        return ""
     sure = len(evidence.engine) > 0 and _updated(evidence)
     expected = layout.microbatches * layout.vpp
     for rank, phases in runs.items():
         found = int((phases == Phase.FORWARD).sum())
         if (found > 1 or sure) and found != expected and found == int((phases == Phase.BACKWARD).sum()):
             chunks = f" x {layout.vpp} chunks" if layout.vpp > 1 else ""
-            raise LayoutError(
+            return (
                 f"{layout.microbatches} micro-batches{chunks} are stated, but rank {rank} runs {found} forward and "
-                f"{found} backward passes in the step; correct --microbatches, --from or run.json, unless the trace is "
-                "cut short"
+                f"{found} backward passes in the step"
             )
-
-
-def _fits(runs: Runs, layout: Layout, chunks: int) -> Iterator[Fit]:
-    """Schedules, the stated one first, that have every rank's phases in order."""
-    counts = {int((phases == Phase.FORWARD).sum()) for phases in runs.values()}
-    if len(counts) != 1 or (passes := counts.pop()) % chunks or not passes:
-        return
-    count = passes // chunks
-    groups = dict.fromkeys((layout.group_size or layout.pp, layout.pp, *range(layout.pp, count + 1)))
-    for name in sorted(schedules(), key=lambda name: (name != layout.schedule, name)):
-        for group in groups if chunks > 1 else (layout.pp,):
-            fit = Fit(name, count, chunks, group)
-            if all(_explains(fit, layout, rank, phases) for rank, phases in runs.items()):
-                yield fit
-
-
-def _explains(fit: Fit, layout: Layout, rank: int, phases: Int64) -> bool:
-    try:
-        order = fit.order(layout.pp, _stage(layout, rank))
-    except LayoutError:
-        return False  # a schedule that cannot have these sizes explains nothing
-    kinds = np.where(order.phase == PassKind.FORWARD, Phase.FORWARD, Phase.BACKWARD)
-    return len(kinds) == len(phases) and bool((kinds == phases).all())
-
-
-def _slots(order: ScheduleOrder) -> dict[Phase, list[tuple[int, int]]]:
-    """(micro-batch, chunk) of the k-th pass of each phase."""
-    pairs = np.stack([order.microbatch, order.chunk], axis=1)
-    kinds = {Phase.FORWARD: PassKind.FORWARD, Phase.BACKWARD: PassKind.BACKWARD}
-    return {phase: [(int(m), int(c)) for m, c in pairs[order.phase == kind]] for phase, kind in kinds.items()}
+    return ""
 
 
 def _steady(phases: Int64) -> bool:
@@ -162,15 +182,8 @@ def _steady(phases: Int64) -> bool:
     return bool((ahead >= 0).all() and (ahead[-1] == 0 or not (phases == Phase.BACKWARD).any()))
 
 
-def _unexplained(runs: Runs, layout: Layout) -> str:
-    """What the passes are in the order of, if not of the layout's schedule."""
-    most = max(len(phases) for phases in runs.values())
-    for chunks in range(1, most // 2 + 1):
-        if chunks != layout.vpp and (fit := next(_fits(runs, layout, chunks), None)):
-            return (
-                f"passes run in the order of {fit.words()}, not of {layout.vpp} chunks a rank: give --from vpp={chunks}"
-            )
-    return f"no known schedule of {layout.pp} stages and {layout.vpp} chunks a rank explains the order of passes"
+def _sizes(layout: Layout) -> str:
+    return f"{layout.pp} stages and {layout.vpp} chunks a rank"
 
 
 def _write(evidence: Evidence, rank: int, slots: Mapping[Phase, list[tuple[int, int]]], finding: Finding) -> None:

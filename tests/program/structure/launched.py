@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import NamedTuple
 
@@ -56,9 +56,11 @@ class Found:
         return [int(value) for value in self.evidence.said(field)[own]]
 
 
-def find(ranks: Sequence[Sequence[Work]], layout: Layout, model: ModelSpec | None = None) -> Found:
+def find(
+    ranks: Sequence[Sequence[Work]], layout: Layout, model: ModelSpec | None = None, assumed: Sequence[str] = ()
+) -> Found:
     """Asks the finders of device evidence, in order."""
-    evidence = evidence_of(ranks, layout, model or ModelSpec())
+    evidence = replace(evidence_of(ranks, layout, model or ModelSpec()), assumed=frozenset(assumed))
     sentences: list[str] = []
     for name in FINDERS:
         finding = import_module(f"replay.program.structure.{name}").find(evidence)
