@@ -15,7 +15,7 @@ from parsers._host_streams import with_host_streams
 from parsers._rows import CommInfo, Rows
 from parsers._times import Times, common_times
 from replay.core.columns import Int32, Int64, Interner
-from replay.trace import MISSING, Group, Health, Lane, Trace
+from replay.trace import MISSING, RECORDED, Group, Health, Lane, Trace
 
 _CARRIED = (
     "correlation", "external_id", "sequence", "stream", "wait_on_record", "wait_on_stream", "nbytes", "graph_node",
@@ -75,6 +75,8 @@ def assemble(parts: Sequence[RankRows], format_name: str) -> Trace:
         details=None,
         step_table=(),
         not_replayable="",
+        layout={},
+        world_evidence=RECORDED,
     )
     return with_host_streams(trace)
 

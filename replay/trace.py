@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 MISSING = -1
+RECORDED = "recorded in the trace"  # how most facts of a job are known
 ON_HOST = -2  # device of a stream whose work the host's own threads carry out (Gloo)
 
 
@@ -249,8 +250,8 @@ class Trace:
     details: KernelDetails | None = None  # of a kernel table beside the timeline
     step_table: tuple[StepTableRow, ...] = ()  # the profiler's own account of its steps, to be held against ours
     not_replayable: str = ""  # why its events, which can be looked at, cannot be replayed
-    layout: dict[str, int] = field(default_factory=dict)  # sizes that the job recorded of itself, by the words of Layout
-    world_evidence: str = "recorded in the trace"  # how ``world_size`` is known
+    layout: dict[str, int] = field(default_factory=dict)  # sizes that the job recorded of itself, by Layout's words
+    world_evidence: str = RECORDED  # how ``world_size`` is known
 
     def __post_init__(self) -> None:
         columns = self.columns()

@@ -17,20 +17,19 @@ from parsers._chrome_stream import PIECE_BYTES, ChromeStream
 from parsers._combine import FileContent, combine
 from parsers._ranks import rank_in_name
 from parsers._rows import CommInfo, Rows
+from parsers.ascend.cluster import Cluster, read_cluster
+from parsers.ascend.csv_rows import Losses
 from parsers.ascend.details import with_details
 from parsers.ascend.events import Timeline, read_timeline
 from parsers.ascend.folder import RankFiles, Role, group, role_of
-from parsers.ascend.groups import Member, groups_of, known_ids, members, shifts
+from parsers.ascend.groups import Member, known_ids, members, shifts
 from parsers.ascend.hccl import HcclOp
+from parsers.ascend.job import Job, job_of
+from parsers.ascend.kernels import KernelRow, read_kernels
 from parsers.ascend.rows import AscendContent, read_rows
-from parsers.ascend.tabled import tabled_rows
-from parsers.ascend.tables import (
-    Described,
-    KernelRow,
-    read_described,
-    read_kernels,
-    read_steps,
-)
+from parsers.ascend.steps import read_steps
+from parsers.ascend.tabled import device_of, tabled_rows
+from parsers.ascend.tables import Described, Settings, read_described
 from parsers.source import SourceFile
 from replay.core.errors import RefusedError, TraceError
 from replay.core.units import NS_PER_US
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
     from parsers import ReadOptions
 
 FORMAT = "ascend"
+_OF_OPS = (Role.KERNELS, Role.TASKS, Role.COMMUNICATION)  # what tells ops where there is no timeline
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,70 +62,95 @@ def sniff(head: bytes, path: Path) -> bool:
 
 
 def read(files: Sequence[SourceFile], options: ReadOptions, *, piece_bytes: int = PIECE_BYTES) -> Trace:
-    """All ranks as one trace; from kernel tables, and not to be replayed, where no rank has a timeline.
+    """All ranks as one trace; from tables, and not to be replayed, where no rank has a timeline.
 
-    Raises :class:`RefusedError` where there are neither, :class:`TraceError` where no row is usable.
+    Raises :class:`RefusedError` where no file tells of any op or step, :class:`TraceError` where no row is usable.
     """
     folders, repeated = group(files)
-    chosen = [folder for folder in folders if folder.timelines] or [f for f in folders if f.of(Role.KERNELS)]
-    if not chosen:
+    losses = Losses()
+    cluster = read_cluster(folders, losses)
+    timed = [folder for folder in folders if folder.timelines]
+    chosen = timed or [folder for folder in folders if any(map(folder.of, _OF_OPS))]
+    ranks = [rank for folder in chosen for rank in _read_folder(folder, options, piece_bytes)]
+    known = {rank.number for rank in ranks}
+    ranks += [] if timed else [_of_cluster(rank, cluster) for rank in cluster.ranks if rank not in known]
+    if not ranks:
         raise RefusedError(_why_not(folders))
-    ranks = [_read_rank(folder, options, piece_bytes) for folder in chosen]
     others = [read_described(folder, (Role.MATRIX,)) for folder in folders if folder not in chosen]
     sizes = [described.sizes for described in (*(rank.described for rank in ranks), *others)]
-    ranks = _numbered([rank for rank in ranks if len(rank.content.rows)] or [_unusable(ranks)])
-    ids = known_ids((rank.described.settings for rank in ranks), (rank.described.statistics for rank in ranks))
+    used = [rank for rank in ranks if len(rank.content.rows)]
+    ranks = _numbered(used or (ranks if cluster.steps else [_unusable(ranks)]))
+    settings = [rank.described.settings for rank in ranks]
+    ids = known_ids([*settings, Settings(groups=cluster.groups)], (rank.described.statistics for rank in ranks))
     ranks = [replace(rank, members=members(rank.content.ops, rank.described.statistics, ids)) for rank in ranks]
-    trace = combine(_contents(ranks, sizes), FORMAT)
+    by_number = {rank.number if rank.number >= 0 else at: rank.members for at, rank in enumerate(ranks)}
+    job = job_of(by_number, settings, sizes, cluster)
+    trace = combine(_contents(ranks, job), FORMAT)
     numbers = _numbers(trace, ranks)
     trace = with_details(trace, {number: rank.kernels for number, rank in zip(numbers, ranks, strict=True)})
+    steps = [replace(row, rank=number) for number, rank in zip(numbers, ranks, strict=True) for row in rank.steps]
     return replace(
         trace,
-        health=trace.health.merged(_left_out(folders, repeated)),
-        step_table=tuple(
-            replace(row, rank=number) for number, rank in zip(numbers, ranks, strict=True) for row in rank.steps
-        ),
-        not_replayable="" if chosen[0].timelines else _why_not(folders),
+        health=trace.health.merged(_left_out(folders, repeated)).merged(_lost(losses)),
+        step_table=_all_steps(steps, cluster),
+        not_replayable="" if timed else _why_not(folders),
+        layout=job.layout,
+        world_evidence=job.evidence,
     )
 
 
-def _contents(ranks: Sequence[_Rank], seen: Sequence[dict[str, int]]) -> list[FileContent]:
-    """Rows of every rank, with groups, counts and sizes that agree between ranks."""
-    sizes: dict[str, int] = {}
-    for name, size in (item for own in seen for item in own.items()):
-        sizes[name] = max(sizes.get(name, 0), size)
-    users = {rank.number if rank.number >= 0 else at: rank.members for at, rank in enumerate(ranks)}
-    groups = groups_of(users, [rank.described.settings for rank in ranks], sizes)
-    named = {group.name: group for group in groups}
-    world = _world_size(ranks, groups)
+def _of_cluster(rank: int, cluster: Cluster) -> _Rank:
+    """A rank that only the cluster's files know."""
+    statistics = cluster.statistics.get(rank, [])
+    described = Described(Settings(rank), statistics, {}, ())
+    content = tabled_rows([], statistics)
+    return _Rank(cluster.files[0], rank, described, content, {}, [], (), Health(events=len(content.rows)))
+
+
+def _all_steps(own: Sequence[StepTableRow], cluster: Cluster) -> tuple[StepTableRow, ...]:
+    """Steps of the ranks' own tables, and those that only the cluster's table has."""
+    known = {(row.rank, row.step) for row in own}
+    return (*own, *(row for row in cluster.steps if (row.rank, row.step) not in known or row.stage))
+
+
+def _lost(losses: Losses) -> Health:
+    return Health(dropped=dict(+losses.dropped), warnings=tuple(losses.damaged))
+
+
+def _contents(ranks: Sequence[_Rank], job: Job) -> list[FileContent]:
+    """Rows of every rank, with groups and counts that agree between ranks."""
+    named = {group.name: group for group in job.groups}
     contents = []
     for rank, shift in zip(ranks, shifts([rank.members for rank in ranks]), strict=True):
-        header = Header(rank.number, world, groups=groups, device="Ascend", metadata=_metadata(rank))
+        header = Header(rank.number, job.world_size, groups=job.groups, device="Ascend", metadata=_metadata(rank))
         contents.append(FileContent(rank.file, _with_groups(rank, shift, named), header, rank.health))
     return contents
 
 
-def _world_size(ranks: Sequence[_Rank], groups: Sequence[Group]) -> int:
-    """As recorded, else the largest group met: the job has at least that many ranks."""
-    recorded = max(rank.described.settings.world_size for rank in ranks)
-    return recorded if recorded > 0 else max((group.size for group in groups), default=MISSING)
-
-
-def _read_rank(folder: RankFiles, options: ReadOptions, piece_bytes: int) -> _Rank:
+def _read_folder(folder: RankFiles, options: ReadOptions, piece_bytes: int) -> list[_Rank]:
+    """What a folder holds: one rank, or one for each device where its tables are of several."""
+    losses = Losses()
     described = read_described(folder)
-    kernels, lost = read_kernels(folder)
-    without_times = {"kernel table rows without times": lost} if lost else {}
-    tables = Health(events=lost, dropped=without_times, warnings=described.damaged)
+    kernels = read_kernels(folder, losses)
+    told = described.settings.rank
+    number = told if told != MISSING else rank_in_name(folder.folder.name)
+    steps = read_steps(folder.of(Role.STEPS), number, losses)
+    lost = Health(dropped=dict(+losses.dropped), warnings=(*described.damaged, *losses.damaged))
+    tables = replace(lost, events=sum(lost.dropped.values()))
     if folder.timelines:
         timeline = read_timeline([ChromeStream(file.blocks(piece_bytes), file.name) for file in folder.timelines])
         content = read_rows(timeline, keep_modules=options.keep_modules)
         name, health = folder.timelines[0].name, _health(timeline, content).merged(tables)
-    else:
-        content = tabled_rows(kernels, described.statistics)
-        name, health = folder.of(Role.KERNELS)[0].name, tables.merged(Health(events=len(kernels)))
-    told = described.settings.rank
-    number = told if told != MISSING else rank_in_name(folder.folder.name)
-    return _Rank(name, number, described, content, {}, kernels, read_steps(folder, number), health)
+        return [_Rank(name, number, described, content, {}, kernels, steps, health)]
+    name = next(file.name for role in _OF_OPS for file in folder.of(role))
+    devices = sorted({row.device for row in kernels if row.device >= 0}) or [device_of(folder.folder)]
+    ranks: list[_Rank] = []
+    for device in devices:
+        own = [row for row in kernels if len(devices) == 1 or row.device == device]
+        content = tabled_rows(own, described.statistics if device == devices[0] else [], device)
+        health = Health(events=len(own)) if ranks else tables.merged(Health(events=len(own)))
+        ranks.append(_Rank(name, number if len(devices) == 1 else MISSING, described, content, {}, own, steps, health))
+    return ranks
 
 
 def _health(timeline: Timeline, content: AscendContent) -> Health:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from parsers.ascend.tables import KernelRow
+from parsers.ascend.kernels import KernelRow
 from replay.core.columns import Int64
 from replay.core.units import NS_PER_US
 from replay.trace import CoreCounters, Health, KernelDetails, Trace

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 
+from parsers.ascend.slices import runs_of
+from parsers.ascend.text import text_of
 from parsers.source import SourceFile
 
 
@@ -24,11 +26,25 @@ class Role(Enum):
     STEPS = "step table"
     INFO = "profiler settings"
     METADATA = "profiler metadata"
+    TASKS = "task table"
     TABLE = "statistics table"
     DATABASE = "sqlite export"
+    CLUSTER_STEPS = "cluster step table"
+    CLUSTER_COMMUNICATION = "cluster communication statistics"
+    CLUSTER_MATRIX = "cluster communication matrix"
+    COMMUNICATORS = "list of communicators"
+
+
+CLUSTER = (Role.CLUSTER_STEPS, Role.CLUSTER_COMMUNICATION, Role.CLUSTER_MATRIX, Role.COMMUNICATORS)
 
 
 _OUTPUTS = ("ascend_profiler_output", "mindstudio_profiler_output", "analyze", "timeline", "summary")
+# MindSpore before 2.4 puts the files of all ranks of a node into one folder; their names tell them apart.
+_OF_ALL_RANKS = re.compile(
+    r"^(?:ascend_timeline_(?:display|summary)|step_trace_raw|hccl_raw|output_timeline_data|framework_raw"
+    r"|aicore_intermediate|aicpu_intermediate|flops(?:_summary)?|minddata_pipeline_raw)_\d"
+)
+_RANK_IN_NAME = re.compile(r"^[a-z_]+_(\d+)(?=[_.])")
 _RANK_FOLDER = re.compile(r"_ascend_(?:pt|ms)$", re.IGNORECASE)
 _RAW_FOLDER = re.compile(r"^PROF_\d+|^FRAMEWORK$", re.IGNORECASE)
 _LIST = re.compile(rb"\A(?:\xef\xbb\xbf)?\s*\[")
@@ -37,9 +53,15 @@ _TIMELINE = re.compile(
     rb'|"(?:async_npu|async_task_queue|HostToDevice)"|"Physic Stream Id"|"ts"\s*:\s*"\d{15,17}\.\d{1,3}"'
 )
 _HEADERS: tuple[tuple[Role, tuple[bytes, ...]], ...] = (
-    (Role.STEPS, (b"Computing", b"Communication(Not Overlapped)", b"Overlapped")),
-    (Role.KERNELS, (b"Accelerator Core", b"Start Time(us)")),
-    (Role.KERNELS, (b"OP Type", b"Task Type", b"Task Start Time(us)")),
+    (Role.CLUSTER_STEPS, (b"Type", b"Index", b"Computing", b"Communication(Not Overlapped)")),
+    (Role.STEPS, (b"Computing", b"Communication(Not Overlapped)")),
+    (Role.STEPS, (b"Iteration ID", b"Iteration Time(us)")),
+    (Role.STEPS, (b"step_num", b"start_point", b"fp_point")),
+    (Role.KERNELS, (b"Start Time(us)", b"Duration(us)", b"Accelerator Core")),
+    (Role.KERNELS, (b"Start Time(us)", b"Duration(us)", b"Name", b"Type", b"Wait Time(us)")),
+    (Role.KERNELS, (b"Op Name", b"Task Start Time(us)", b"Task Duration(us)")),
+    (Role.TASKS, (b"kernel_name", b"task_time(us)", b"task_start(us)")),
+    (Role.TASKS, (b"op_name", b"stream_id", b"start_time(us)", b"duration(ms)")),
     (Role.TABLE, (b"Core Type", b"OP Type", b"Total Time(us)")),
     (Role.TABLE, (b"API Name", b"Level")),
     (Role.TABLE, (b"Host Self Duration(us)",)),
@@ -49,11 +71,22 @@ _HEADERS: tuple[tuple[Role, tuple[bytes, ...]], ...] = (
     (Role.TABLE, (b"Device Type", b"Size(KB)")),
     (Role.TABLE, (b"Op Name", b"Graph ID", b"Size(KB)")),
     (Role.TABLE, (b"Component", b"Total Reserved")),
+    (Role.TABLE, (b"full_op_name", b"execution_frequency")),
+    (Role.TABLE, (b"op_type", b"total_time", b"execution_frequency")),
+    (Role.TABLE, (b"serial_number", b"dispatch_time", b"run_start")),
+    (Role.TABLE, (b"step_num", b"communication_cost", b"wait_cost")),
+    (Role.TABLE, (b"full_op_name", b"kernel_type", b"op_info")),
+    (Role.TABLE, (b"full_op_name", b"FLOPs")),
 )
+# Of all ranks, by the ranks of each communicator: "(0, 1)", or "p2p"; of one rank, by steps or operators.
+_OF_CLUSTER = rb'\A\s*\{\s*"(?:\(\d+(?:,\s*\d+)*,?\s*\)|p2p|collective)"\s*:\s*\{'
 _KEYS: tuple[tuple[Role, re.Pattern[bytes]], ...] = (
+    (Role.COMMUNICATORS, re.compile(rb'\A\s*\{\s*"(?:collective|p2p)"\s*:\s*\[|"comm_group_parallel_info"')),
+    (Role.CLUSTER_COMMUNICATION, re.compile(_OF_CLUSTER + rb'.*"Communication Time Info"', re.DOTALL)),
+    (Role.CLUSTER_MATRIX, re.compile(_OF_CLUSTER + rb'.*"Transport Type"', re.DOTALL)),
     (Role.COMMUNICATION, re.compile(rb'"Communication Time Info"')),
     (Role.MATRIX, re.compile(rb'"Transport Type"\s*:.*"Transit Size\(MB\)"', re.DOTALL)),
-    (Role.INFO, re.compile(rb'"experimental_config"|"torch_npu_version"|"cann_version"|"profiler_level"')),
+    (Role.INFO, re.compile(rb'"experimental_config"|"torch_npu_version"|"cann_version"|"profiler_level"|"ms_version"')),
     (Role.METADATA, re.compile(rb'"ENV_VARIABLES"|"parallel_group_info"|"distributed_args"')),
 )
 _SQLITE = b"SQLite format 3\0"
@@ -66,7 +99,8 @@ def role_of(head: bytes) -> Role | None:
         return Role.DATABASE if _TABLES.search(head) else None
     if _LIST.match(head):
         return Role.TIMELINE if _TIMELINE.search(head) else None
-    if head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
+    head = text_of(head).encode().lstrip(b"\xef\xbb\xbf \t\r\n")
+    if head.startswith(b"{"):
         if b'"traceEvents"' in head:
             return None
         return next((role for role, pattern in _KEYS if pattern.search(head)), None)
@@ -88,21 +122,29 @@ class RankFiles:
 
 
 def group(files: Sequence[SourceFile]) -> tuple[list[RankFiles], int]:
-    """Files by rank, in order of folders; and how many timelines repeat what another one of their rank holds."""
+    """Files by rank, in order of folders; and how many repeat what others of their rank hold.
+
+    Where a profiler put its output beside the raw folder of msprof, msprof's own export says the same again.
+    """
+    roles = {file: role for file in files if (role := role_of(file.head())) is not None}
+    mixed = {file.location.parent for file in roles if _OF_ALL_RANKS.match(file.name)}
     by_folder: dict[Path, RankFiles] = {}
-    for file in files:
-        role = role_of(file.head())
-        if role is None:
-            continue
+    for file, role in roles.items():
         folder = rank_folder(_full(file))
+        number = _RANK_IN_NAME.search(file.name) if file.location.parent in mixed else None
+        folder = folder / f"rank_{number[1]}" if number else folder
         rank = by_folder.setdefault(folder, RankFiles(folder))
         rank.files.setdefault(role, []).append(file)
     found: list[RankFiles] = []
     repeated = 0
     for folder in sorted(by_folder):
-        ranks, doubles = _timelines(by_folder[folder])
-        found += ranks
+        rank = by_folder[folder]
+        for role, own in rank.files.items():
+            rank.files[role] = [file for file in own if not _is_raw(file, folder)] or own
+            repeated += len(own) - len(rank.files[role])
+        runs, doubles = runs_of(rank.of(Role.TIMELINE))
         repeated += doubles
+        found += _apart(rank, runs)
     return found, repeated
 
 
@@ -119,26 +161,13 @@ def _full(file: SourceFile) -> Path:
     return file.path / file.location if file.span else file.path
 
 
-def _timelines(rank: RankFiles) -> tuple[list[RankFiles], int]:
-    """One entry per timeline: slices are one, the profiler's own output wins over msprof's of the same run."""
-    timelines = rank.of(Role.TIMELINE)
-    own = [file for file in timelines if not any(_RAW_FOLDER.match(part) for part in _full(file).parts)]
-    kept = own or timelines
-    repeated = len(timelines) - len(kept)
-    slices = [file for file in kept if re.search(r"slice|msprof", file.name, re.IGNORECASE)]
-    rest = [file for file in kept if file not in slices]
-    if slices:
-        whole = [file for file in slices if "slice" not in file.name.lower()]
-        parts = [file for file in slices if file not in whole]
-        repeated += len(whole) if parts and whole else 0
-        slices = sorted(parts, key=_slice_number) or slices
-    if len(rest) + bool(slices) <= 1:
-        rank.timelines = slices or rest
-        return [rank], repeated
-    runs = [[file] for file in rest] + ([slices] if slices else [])
-    return [RankFiles(rank.folder / run[0].name, run) for run in runs], repeated
+def _is_raw(file: SourceFile, folder: Path) -> bool:
+    return any(_RAW_FOLDER.match(part) for part in _full(file).parent.parts[len(folder.parts) :])
 
 
-def _slice_number(file: SourceFile) -> int:
-    found = re.search(r"slice_(\d+)", file.name)
-    return int(found[1]) if found else -1
+def _apart(rank: RankFiles, runs: Sequence[list[SourceFile]]) -> list[RankFiles]:
+    """One entry per timeline; the files beside several of them are nobody's."""
+    if len(runs) <= 1:
+        rank.timelines = runs[0] if runs else []
+        return [rank]
+    return [RankFiles(rank.folder / run[0].name, run) for run in runs]

@@ -1,70 +1,31 @@
-"""Links of ``communication_matrix.json``: who sent to whom, and how many ranks a communicator must therefore have.
-
-Ends are numbered inside of the communicator. A rank sees all members on its own node, over HCCS, SIO or PCIE, but only
-some of those on others, over RDMA: with nodes that hold equally many, the members fill whole nodes.
-"""
+"""Over which kinds of links one member of a collective moved its bytes, from ``communication.json``."""
 
 from __future__ import annotations
 
-import re
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 
-from parsers.ascend.communicators import communicator_id
+from parsers.ascend.text import number
+from replay.core.units import NS_PER_MS
+from replay.trace import MISSING, LinkUse
 
-_PAIR = re.compile(r"^(\d{1,6})-(\d{1,6})$")
-_LOCAL = "LOCAL"
-_BETWEEN_NODES = ("RDMA", "ROCE", "STANDARD_ROCE")
+_BYTES_PER_MB = 1_000_000
+_SUM = "SDMA"  # of what stays inside of a node: HCCS, PCIE and SIO
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
-    """One link that an operator used, or one of the shortened matrix's samples of them."""
+def link_uses(bandwidth: object) -> tuple[LinkUse, ...]:
+    """Links that moved something, from a ``Communication Bandwidth Info``; megabytes are decimal.
 
-    operator: str  # "hcom_send__822_0"; "allreduce-top1" where operators are put together
-    group: str
-    source: int
-    target: int
-    transport: str  # "HCCS", "RDMA", "LOCAL", …
-
-
-def links_of(level: Mapping[str, object], key: str = "") -> Iterator[Link]:
-    """All links below a step, a kind of operators or a whole file."""
-    operator, _, group = key.partition("@")
-    for name, value in level.items():
-        pair = _PAIR.match(name)
-        if not isinstance(value, dict):
-            continue
-        if pair:
-            told = str(value.get("Transport Type", "")).upper()
-            yield Link(operator, communicator_id(group), int(pair[1]), int(pair[2]), told)
-        else:
-            yield from links_of(value, name if "@" in name else key)
+    The sum counts only where nothing says over which links of a node the bytes went.
+    """
+    entries = bandwidth if isinstance(bandwidth, Mapping) else {}
+    uses = [use for transport, entry in entries.items() if (use := _use(str(transport), entry)) is not None]
+    parts = [use for use in uses if use.transport not in (_SUM, "RDMA")]
+    return tuple(use for use in uses if use.transport != _SUM or not parts)
 
 
-def sizes_of(links: Sequence[Link]) -> dict[str, int]:
-    """Group → the fewest members it can have."""
-    most: dict[str, int] = defaultdict(int)
-    on_node: dict[tuple[str, int], set[int]] = defaultdict(set)
-    apart: set[str] = set()
-    for link in links:
-        most[link.group] = max(most[link.group], link.source + 1, link.target + 1)
-        if link.transport in _BETWEEN_NODES:
-            apart.add(link.group)
-        else:
-            on_node[link.group, link.source] |= {link.source, link.target}
-    found = {}
-    for group, size in most.items():
-        node = max((len(seen) for (own, _), seen in on_node.items() if own == group), default=1)
-        found[group] = -(-size // node) * node if group in apart else size
-    return found
-
-
-def partners(links: Sequence[Link]) -> dict[tuple[str, str], int]:
-    """(operator, group) → the only rank at the other end of its links, for sends and receives."""
-    ends: dict[tuple[str, str], set[int]] = defaultdict(set)
-    for link in links:
-        if link.transport != _LOCAL and link.source != link.target:
-            ends[link.operator, link.group].add(link.target)
-    return {key: next(iter(targets)) for key, targets in ends.items() if len(targets) == 1}
+def _use(transport: str, entry: object) -> LinkUse | None:
+    values = entry if isinstance(entry, Mapping) else {}
+    size, time = (number(values.get(name), MISSING) for name in ("Transit Size(MB)", "Transit Time(ms)"))
+    if size <= 0 or time < 0:
+        return None
+    return LinkUse(transport, round(size * _BYTES_PER_MB), round(time * NS_PER_MS))

@@ -6,44 +6,79 @@ replayed.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 
 from parsers._rows import COLUMNS, CommInfo, Rows
 from parsers.ascend.hccl import HcclOp, op_of_name
+from parsers.ascend.kernels import KernelRow
 from parsers.ascend.rows import AscendContent
-from parsers.ascend.tables import CommStatistics, KernelRow
+from parsers.ascend.tables import CommStatistics
 from replay.core.columns import Interner
 from replay.trace import MISSING, EventKind, Lane
 
-_COMMUNICATION = ("HCCL", "COMMUNICATION")
-_STREAMS = ("kernels", "collectives")
+_COMMUNICATION = ("HCCL", "COMMUNICATION", "HCCL_AI_CPU")
+_DEVICE = re.compile(r"^device_(\d{1,4})$", re.IGNORECASE)
+_UNKNOWN_STREAM = "kernels"
+_COLLECTIVES = "collectives"
 
 
-def tabled_rows(kernels: Sequence[KernelRow], statistics: Sequence[CommStatistics]) -> AscendContent:
-    """Every kernel, and every collective that only the statistics know, as a device event on one of two lanes."""
-    listed = {kernel.name for kernel in kernels}
-    timed = [(kernel.name, kernel.core in _COMMUNICATION, kernel.start_ns, kernel.dur_ns) for kernel in kernels]
-    rest = [entry for entry in statistics if entry.name not in listed and min(entry.start_ns, entry.dur_ns) >= 0]
-    timed += [(entry.name, True, entry.start_ns, entry.dur_ns) for entry in rest]
-    names = Interner()
+def tabled_rows(
+    kernels: Sequence[KernelRow], statistics: Sequence[CommStatistics], device: int = MISSING
+) -> AscendContent:
+    """Every kernel on its stream, and every collective, also those that only the statistics know, on a lane beside."""
+    known = {entry.name: entry for entry in statistics}
+    rest = known.keys() - {kernel.name for kernel in kernels}
+    timed = [(row.name, _is_collective(row), row.start_ns, row.dur_ns, row.stream) for row in kernels]
+    timed += [
+        (entry.name, True, entry.start_ns, entry.dur_ns, MISSING)
+        for entry in statistics
+        if entry.name in rest and min(entry.start_ns, entry.dur_ns) >= 0
+    ]
+    names, labels = Interner(), Interner()
     columns: dict[str, list[int]] = {name: [] for name in COLUMNS}
     comms: dict[int, CommInfo] = {}
     ops: dict[int, HcclOp] = {}
-    for row, (written, told, start, dur) in enumerate(timed):
-        is_comm = told or written.lower().startswith("hcom_")
+    for row, (written, is_comm, start, dur, stream) in enumerate(timed):
         op = op_of_name(written, start, dur) if is_comm else None
+        if op is not None:
+            statistic = known.get(written)
+            op = op if statistic is None or statistic.partner < 0 else replace(op, partner=statistic.partner)
         name = f"hcom_{op.operator}_" if op is not None and op.suffix else written
+        lane = _COLLECTIVES if is_comm else _UNKNOWN_STREAM if stream < 0 else f"stream {stream}"
         given = {"start_ns": start, "dur_ns": dur, "kind": int(EventKind.KERNEL)}
-        given |= {"name": names.code(name), "lane": int(is_comm)}
+        given |= {"name": names.code(name), "lane": labels.code(lane)}
         for column, values in columns.items():
             values.append(given.get(column, MISSING))
         if op is not None:
             comms[row], ops[row] = CommInfo(name), op
     arrays = {name: np.array(values, np.int64) for name, values in columns.items()}
-    lanes = tuple(Lane(MISSING, True, label, stream=at) for at, label in enumerate(_STREAMS))
     empty: tuple[str, ...] = ()
-    rows = Rows(**arrays, names=names.names, shapes=empty, dtypes=empty, lanes=lanes, comms=comms)
-    return AscendContent(rows, ops, MISSING, {}, Counter(), Counter(), Counter())
+    rows = Rows(
+        **arrays, names=names.names, shapes=empty, dtypes=empty, lanes=_lanes(labels.names, device), comms=comms
+    )
+    return AscendContent(rows, ops, device, {}, Counter(), Counter(), Counter())
+
+
+def _is_collective(row: KernelRow) -> bool:
+    return row.core in _COMMUNICATION or row.name.lower().startswith("hcom_")
+
+
+def _lanes(labels: Sequence[str], device: int) -> tuple[Lane, ...]:
+    """Lanes of streams by their numbers; those that no table tells are numbered above all others."""
+    told = {label: int(label.removeprefix("stream ")) for label in labels if label.startswith("stream ")}
+    free = max(told.values(), default=MISSING) + 1
+    untold = {label: free + at for at, label in enumerate(label for label in labels if label not in told)}
+    numbers = told | untold
+    return tuple(Lane(MISSING, True, label, device=device, stream=numbers[label]) for label in labels)
+
+
+def device_of(folder: Path) -> int:
+    """Number of the device that a folder is of by its name (``device_3``), -1 none."""
+    found = _DEVICE.search(folder.name)
+    return int(found[1]) if found else MISSING

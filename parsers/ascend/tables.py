@@ -15,15 +15,17 @@ import msgspec
 
 from parsers.ascend.communicators import communicator_id
 from parsers.ascend.folder import RankFiles, Role
-from parsers.ascend.links import Link, links_of, partners, sizes_of
+from parsers.ascend.links import link_uses
+from parsers.ascend.matrix import links_of, partners, sizes_of
 from parsers.ascend.text import count, microseconds_ns, number, text_of
 from parsers.source import SourceFile
 from replay.core.units import NS_PER_MS
-from replay.trace import MISSING, Group
+from replay.trace import MISSING, Group, LinkUse
 
 _RANK_IN_NAME = re.compile(r"profiler_info_(\d+)\.json$")
 _JSON = (Role.COMMUNICATION, Role.MATRIX, Role.INFO, Role.METADATA)
 _TOTALS = ("total op info", "total hccl operators")
+_VERSIONS = ("torch_npu_version", "cann_version", "ms_version")
 _SIZES = {
     "tensor_model_parallel_size": "tp",
     "pipeline_model_parallel_size": "pp",
@@ -32,9 +34,6 @@ _SIZES = {
     "expert_model_parallel_size": "ep",
     "expert_tensor_parallel_size": "etp",
     "virtual_pipeline_model_parallel_size": "vpp",
-    "micro_batch_size": "mbs",
-    "global_batch_size": "gbs",
-    "seq_length": "seq",
 }
 
 
@@ -49,6 +48,7 @@ class CommStatistics:
     transit_ns: int  # also -1 where it is 0: the master plane of some collectives moves nothing
     rank: int = MISSING  # where the file is of all ranks
     partner: int = MISSING  # of a send: the other end's number inside the group, from the communication matrix
+    links: tuple[LinkUse, ...] = ()  # over which its bytes went
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,14 +119,15 @@ def _settings(infos: Sequence[tuple[str, dict[str, object]]], metadatas: Sequenc
         world = max(world, count(info.get("rank_size")))
         settings = as_dict(as_dict(info.get("config")).get("experimental_config"))
         level = str(settings.get("_profiler_level") or settings.get("profiler_level") or "") or level
-        versions += [(key, str(info[key])) for key in ("torch_npu_version", "cann_version", "ms_version") if info.get(key)]
+        versions += [(key, str(info[key])) for key in _VERSIONS if info.get(key)]
     groups: list[Group] = []
     sizes: dict[str, int] = {}
     for metadata in metadatas:
         environment = as_dict(metadata.get("ENV_VARIABLES"))
         arguments = as_dict(metadata.get("distributed_args"))
         world = max(world, count(environment.get("WORLD_SIZE")), count(arguments.get("world_size")))
-        rank = next((own for own in (rank, *map(count, (environment.get("RANK"), arguments.get("rank")))) if own >= 0), rank)
+        told = (rank, count(environment.get("RANK")), count(arguments.get("rank")))
+        rank = next((own for own in told if own >= 0), MISSING)
         sizes |= {word: size for key, word in _SIZES.items() if (size := count(arguments.get(key))) > 0}
         groups += [_group(name, entry) for name, entry in as_dict(metadata.get("parallel_group_info")).items()]
     world = max([world, *(len(group.ranks) for group in groups if group.description == "default_group")])
@@ -147,19 +148,22 @@ def operators(level: Mapping[str, object], name: str = "", rank: int = MISSING) 
         if not times:
             yield from operators(entry, key)
         elif key.isdigit():
-            yield from _operator(name, int(key), times)
+            yield from _operator(name, int(key), entry, times)
         else:
-            yield from _operator(key, rank, times)
+            yield from _operator(key, rank, entry, times)
 
 
-def _operator(key: str, rank: int, times: Mapping[str, object]) -> Iterator[CommStatistics]:
+def _operator(
+    key: str, rank: int, entry: Mapping[str, object], times: Mapping[str, object]
+) -> Iterator[CommStatistics]:
     if key.lower() in _TOTALS:
         return
     name, _, group = key.partition("@")
+    links = link_uses(entry.get("Communication Bandwidth Info"))
     start = microseconds_ns(str(times.get("Start Timestamp(us)", "")))
     elapse, transit = (number(times.get(f"{word} Time(ms)"), MISSING) for word in ("Elapse", "Transit"))
     dur, wire = (round(value * NS_PER_MS) if value > 0 else MISSING for value in (elapse, transit))
-    yield CommStatistics(name, communicator_id(group), start, dur, wire, rank)
+    yield CommStatistics(name, communicator_id(group), start, dur, wire, rank, links=links)
 
 
 def as_dict(value: object) -> dict[str, object]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from functools import lru_cache
 
@@ -11,7 +12,16 @@ from parsers._numbers import us_to_ns
 from replay.trace import MISSING
 
 _DIMS = re.compile(r"-?\d+")
+_NONE = 2**32 - 1  # CANN's -1
+_MOST = 10**18
+_BYTE_ORDER_MARKS = ((b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"), (b"\xef\xbb\xbf", "utf-8-sig"))
 _MISSING_WORDS = frozenset({"", "n/a", "na", "nan", "null", "none", "-"})
+
+
+def text_of(data: bytes) -> str:
+    """The text of a file in the encoding that its first bytes tell, UTF-8 where they do not."""
+    encoding = next((name for mark, name in _BYTE_ORDER_MARKS if data.startswith(mark)), "utf-8")
+    return data.decode(encoding, "replace").replace("\0", "")
 
 
 def cell(text: str | None) -> str:
@@ -24,6 +34,21 @@ def microseconds_ns(text: str) -> int:
     """Exact ns of decimal microseconds, -1 where there is no number."""
     values, valid = us_to_ns([cell(text).encode()])
     return int(values[0]) if valid[0] else MISSING
+
+
+def number(text: object, missing: float) -> float:
+    """A finite number, ``missing`` where there is none."""
+    try:
+        value = float(cell(str(text)))
+    except ValueError:
+        return missing
+    return value if math.isfinite(value) else missing
+
+
+def count(text: object) -> int:
+    """A number that counts or names something, -1 where there is none; some releases write it as a float."""
+    value = number(text, MISSING)
+    return int(value) if 0 <= value < _MOST and value != _NONE and value.is_integer() else MISSING
 
 
 @lru_cache(maxsize=4096)

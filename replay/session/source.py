@@ -54,14 +54,16 @@ def find_source(trace: Trace, facts: Facts, described: RunDescription) -> Source
     """What a trace was recorded with, from the strongest statement there is.
 
     The model is ``--model``'s, else the run description's; ``--layers`` adds what it lacks. Layout sizes: ``--from``
-    and ``--microbatches`` first, then ``run.json``, then groups that carry Megatron's names; other sizes are 1 and said
-    to be assumed. Raises :class:`LayoutError` where they contradict the world size.
+    and ``--microbatches`` first, then ``run.json``, then what the job recorded of its own arguments, then groups that
+    carry Megatron's names; other sizes are 1 and said to be assumed. Raises :class:`LayoutError` where they contradict
+    the world size.
     """
     given = dict(facts.layout) | ({} if facts.microbatches is None else {"microbatches": facts.microbatches})
     recorded = _from_groups(trace)
     found = (
         (given, "given by --from or --microbatches"),
         (described.layout, f"stated in {described.file}"),
+        (trace.layout, "recorded by the job itself"),
         (recorded, "size of the recorded process group"),
         (dict.fromkeys(("tp", "cp", "pp", "vpp", "ep", "etp"), 1), ASSUMED),
     )
@@ -123,7 +125,7 @@ def _world(trace: Trace, sizes: Mapping[str, Any], evidence: Mapping[str, str]) 
             raise LayoutError(f"the source layout has {stated} ranks, but the trace says {trace.world_size}")
         return stated, evidence.get("world_size", "tp x cp x pp x dp")
     if trace.world_size > 0:
-        return trace.world_size, "recorded in the trace"
+        return trace.world_size, trace.world_evidence
     smallest = model * max(1, -(-sizes["ep"] * sizes["etp"] // (model // sizes["pp"])))
     return max(smallest, len(trace.ranks)), "assumed: the smallest world that holds the sizes known"
 
