@@ -182,7 +182,8 @@ def edits(command: Command) -> Command:
             type=pattern_factor,
             multiple=True,
             metavar="TIER=FACTOR",
-            help="Multiply the bandwidth of a tier: all, intra, inter, tp, cp, ep, dp, pp, other. Repeatable.",
+            help="Multiply the bandwidth of a tier: all, intra, inter, tp, cp, ep, dp, pp, other, or a kind of link "
+            "that an Ascend profile names (hccs, rdma). Repeatable.",
         ),
         click.option(
             "--stall",

@@ -14,6 +14,7 @@ from replay.graph.device import DeviceOps, device_ops
 from replay.graph.host import CallTiming, HostOps, host_ops
 from replay.graph.lags import Measured
 from replay.graph.launch_join import Launches
+from replay.graph.link_shares import link_shares
 from replay.graph.selection import RankStep
 from replay.graph.syncs import StreamIndex, SyncWaits, sync_waits
 from replay.graph.types import CommTable, OpKind
@@ -136,6 +137,7 @@ def number(
         split.seen.astype(np.int32),
         split.low_ns,
         split.high_ns,
+        link_shares(trace, matched.event),
     )
     return _numbered(trace, columns, comms, (begin, end), maps)
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from replay.core.columns import Bool, Int8, Int32, Int64, check_equal_length, freeze, offsets_from_lengths
+from replay.core.columns import Bool, Float64, Int8, Int32, Int64, check_equal_length, freeze, offsets_from_lengths
 from replay.trace import CollectiveKind, Group, Lane
 
 if TYPE_CHECKING:
@@ -70,6 +70,7 @@ class CommTable:
     seen: Int32  # members found in the trace
     transfer_low_ns: Int64  # bracket of the transfer time by R3 (low = high when measured with all members)
     transfer_high_ns: Int64
+    links: Mapping[str, Float64] = field(default_factory=dict)  # recorded kind of link → its share of each row's time
 
     def __len__(self) -> int:
         return len(self.kind)

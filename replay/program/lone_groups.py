@@ -236,6 +236,7 @@ def _comms(comms: CommTable, added: list[LoneCollective], group: Int64) -> CommT
         np.concatenate([comms.seen, one]),
         np.concatenate([comms.transfer_low_ns, zero]),
         np.concatenate([comms.transfer_high_ns, zero]),
+        {name: np.concatenate([share, np.zeros(count)]) for name, share in comms.links.items()},
     )
 
 

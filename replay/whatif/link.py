@@ -1,17 +1,21 @@
 """``--link TIER=FACTOR``: links of a tier have FACTOR times the bandwidth.
 
 A transfer of ``t`` ns becomes ``latency + (t - latency) / FACTOR``. The latency is known where the trace holds a
-message of the same group and collective too small for bandwidth to matter; elsewhere the whole transfer scales.
+message of the same group and collective too small for bandwidth to matter; elsewhere the whole transfer scales. Where
+the profiler recorded over which links a collective moved its bytes (Ascend: HCCS, SIO, RDMA), a kind of link is a tier
+too, and of a collective that used several the part scales that its share of the link time says.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 
-from replay.core.columns import Bool, Int64
+from replay.core.columns import Bool, Float64, Int64
 from replay.core.errors import RefusedError
+from replay.graph.link_shares import BETWEEN_NODES
 from replay.graph.parallel_kind import ParallelKind, parallel_kinds
 from replay.graph.types import CommTable, Graph, OpKind, Rule
 from replay.program.links import ASSUMED_DEVICES_PER_NODE, SMALL_NBYTES
@@ -22,69 +26,93 @@ LEVEL = "graph"
 OPTION = "--link"
 
 _SPANS = ("intra", "inter")
-_TIERS = ("all", *_SPANS, *(kind.label for kind in ParallelKind))
+KINDS = tuple(kind.label for kind in ParallelKind)  # of parallelism; together they hold every transfer once
+_TIERS = ("all", *_SPANS, *KINDS)
 _NO_PAYLOAD = (CollectiveKind.NOTIFY, CollectiveKind.BARRIER)
 
 
 def targets(graph: Graph) -> tuple[str, ...]:
     """Tiers over which ``graph`` moves data."""
-    return tuple(tier for tier in _TIERS if any(part.any() for part in _chosen(graph, tier, ASSUMED_DEVICES_PER_NODE)))
+    return tuple(
+        tier for tier in _known(graph) if any(part.any() for part in _chosen(graph, tier, ASSUMED_DEVICES_PER_NODE))
+    )
 
 
 def apply(graph: Graph, target: str, factor: float, *, devices_per_node: int = ASSUMED_DEVICES_PER_NODE) -> Graph:
     """Transfers over ``target`` with ``factor`` times the bandwidth.
 
     ``target`` is ``all``, the kind of parallelism that the group serves (``tp``, ``cp``, ``ep``, ``dp``, ``pp``,
-    ``other``), or ``intra``/``inter``: whether the group's ranks share a node of ``devices_per_node`` consecutive
-    ranks. Raises :class:`RefusedError` where nothing is known to use that tier, and for a factor of 0 or less.
+    ``other``), a kind of link that the profiler names, or ``intra``/``inter``: as recorded links say, else whether the
+    group's ranks share a node of ``devices_per_node`` consecutive ranks. Raises :class:`RefusedError` where nothing is
+    known to use that tier, and for a factor of 0 or less.
     """
     check_factor(OPTION, factor, zero=False)
     tier = target.lower()
-    if tier not in _TIERS:
-        raise RefusedError(f"{OPTION}: {target!r} is no tier; known: {', '.join(_TIERS)}")
-    transfers, hops = _chosen(graph, tier, devices_per_node)
-    if not transfers.any() and not hops.any():
+    if tier not in _known(graph):
+        raise RefusedError(f"{OPTION}: {target!r} is no tier; known: {', '.join(_known(graph))}")
+    share, hops = _chosen(graph, tier, devices_per_node)
+    if not share.any() and not hops.any():
         present = ", ".join(targets(graph)) or "none, the step holds no communication"
         raise RefusedError(f"{OPTION}: no transfer is known to use tier {tier!r}; tiers of this input: {present}")
-    duration = np.where(transfers, _faster(graph.duration_ns, _latency(graph), factor), graph.duration_ns)
-    lag = np.where(hops, _faster(graph.edges.lag_ns, np.zeros_like(graph.edges.lag_ns), factor), graph.edges.lag_ns)
+    moving = np.maximum(graph.duration_ns - _latency(graph), 0) * share
+    duration = graph.duration_ns + _change(moving, factor)
+    lag = graph.edges.lag_ns + _change(np.where(hops, graph.edges.lag_ns, 0), factor)
     edited = graph.with_durations(duration, regraded(graph, duration != graph.duration_ns))
     return replace(edited, edges=replace(graph.edges, lag_ns=lag))
 
 
-def _faster(time_ns: Int64, latency_ns: Int64, factor: float) -> Int64:
-    moving = np.maximum(time_ns - latency_ns, 0)
-    return np.asarray(time_ns - moving + np.rint(moving / factor).astype(np.int64))
+def _change(moving_ns: Float64, factor: float) -> Int64:
+    """What time is added to bytes that move for ``moving_ns`` when they move ``factor`` times as fast, whole ns."""
+    return np.asarray(np.rint(moving_ns / factor).astype(np.int64) - np.rint(moving_ns).astype(np.int64))
 
 
-def _chosen(graph: Graph, tier: str, devices_per_node: int) -> tuple[Bool, Bool]:
-    """Transfer ops and cross-rank P2P edges (whose lag is a transfer) that use ``tier``."""
+def _known(graph: Graph) -> tuple[str, ...]:
+    return (*_TIERS, *(name.lower() for name in graph.comms.links))
+
+
+def _chosen(graph: Graph, tier: str, devices_per_node: int) -> tuple[Float64, Bool]:
+    """Share of every op's transfer that uses ``tier``, and the cross-rank P2P edges (whose lag is a transfer)."""
     comms, edges = graph.comms, graph.edges
     source, target = graph.rank[edges.source], graph.rank[edges.target]
     hops = (edges.rule == Rule.P2P) & (source != target) & (edges.lag_ns > 0)
     hops &= np.isin(graph.kind[edges.target], (OpKind.ARRIVAL, OpKind.TRANSFER), invert=True)
     if tier in _SPANS:
-        rows = _spans_nodes(graph, devices_per_node) == (tier == "inter")
+        rows = _share_between_nodes(graph, devices_per_node)
+        rows = np.where(np.isnan(rows), 0.0, rows if tier == "inter" else 1.0 - rows)
         hops &= (source // devices_per_node != target // devices_per_node) == (tier == "inter")
     elif tier == "all":
-        rows = np.ones(len(comms), np.bool_)
-    else:
-        rows = parallel_kinds(graph) == ParallelKind[tier.upper()]
+        rows = np.ones(len(comms))
+    elif tier in KINDS:
+        rows = (parallel_kinds(graph) == ParallelKind[tier.upper()]).astype(np.float64)
         hops &= tier == ParallelKind.PP.label
-    rows = rows & ~np.isin(comms.kind, _NO_PAYLOAD)
-    transfers = (graph.kind == OpKind.TRANSFER) & np.append(rows, tier == "all")[graph.comm]
-    return np.asarray(transfers & (graph.duration_ns > 0)), np.asarray(hops)
+    else:
+        rows = _share_of_links(graph, lambda name: name.lower() == tier)
+        hops[:] = False
+    rows = np.where(np.isin(comms.kind, _NO_PAYLOAD), 0.0, rows)
+    share = np.where(graph.kind == OpKind.TRANSFER, np.append(rows, float(tier == "all"))[graph.comm], 0.0)
+    return np.where(graph.duration_ns > 0, share, 0.0), np.asarray(hops)
 
 
-def _spans_nodes(graph: Graph, devices_per_node: int) -> Int64:
-    """Per communication row: 1 when its group spans nodes, 0 when it fits in one, -1 when its ranks are not known."""
-    spans = [-1] * (len(graph.groups) + 1)  # the last entry takes group = -1
+def _share_of_links(graph: Graph, wanted: Callable[[str], bool]) -> Float64:
+    """Per communication row, the share of its link time on links whose kind is ``wanted``."""
+    shares = [share for name, share in graph.comms.links.items() if wanted(name)]
+    return np.asarray(np.sum(shares, axis=0)) if shares else np.zeros(len(graph.comms))
+
+
+def _share_between_nodes(graph: Graph, devices_per_node: int) -> Float64:
+    """Per communication row, the share of its transfer that crosses nodes, NaN where nothing tells.
+
+    As recorded links say; else 1 for a group that spans nodes and 0 for one that fits in one.
+    """
+    spans = [float("nan")] * (len(graph.groups) + 1)  # the last entry takes group = -1
     for index, group in enumerate(graph.groups):
         if group.ranks:
-            spans[index] = int(len({rank // devices_per_node for rank in group.ranks}) > 1)
+            spans[index] = float(len({rank // devices_per_node for rank in group.ranks}) > 1)
         elif group.size > devices_per_node:
-            spans[index] = 1
-    return np.array(spans, np.int64)[graph.comms.group]
+            spans[index] = 1.0
+    recorded = _share_of_links(graph, lambda _: True) > 0
+    outside = _share_of_links(graph, lambda name: name.upper().startswith(BETWEEN_NODES))
+    return np.where(recorded, outside, np.array(spans)[graph.comms.group])
 
 
 def _latency(graph: Graph) -> Int64:

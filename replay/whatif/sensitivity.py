@@ -51,7 +51,7 @@ def sensitivities(graph: Graph, *, residuals: bool = True, order: Plan | None = 
 def _parameters(graph: Graph) -> Iterator[tuple[str, list[Graph]]]:
     """Name of each parameter, and the graph with it at each of ``_FACTORS``."""
     for tier in link.targets(graph):
-        if tier not in ("all", "intra", "inter"):  # the kinds of parallelism cover every transfer once
+        if tier in link.KINDS:
             yield f"{tier} link bandwidth", [link.apply(graph, tier, factor) for factor in _FACTORS]
     present = classes_in(graph)
     named = [name for name in ("@gemm", "@attention") if name in present]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 
 from replay.core.errors import RefusedError
@@ -75,3 +78,14 @@ def test_an_absent_tier_is_refused_with_those_present() -> None:
 def test_links_without_bandwidth_are_refused() -> None:
     with pytest.raises(RefusedError, match="more than 0, got 0"):
         link.apply(ONE_EACH, "tp", 0.0)
+
+
+def test_recorded_links_are_tiers() -> None:
+    """Of the second transfer a quarter of the link time is RDMA: 750 + 250 / 2. RDMA alone leaves a node."""
+    graph = transfers(*(Comm(CollectiveKind.ALL_REDUCE, group) for group in (3, 3, 1)), durations=(1000, 1000, 1000))
+    links = {"HCCS": np.array([1.0, 0.75, 0.0]), "RDMA": np.array([0.0, 0.25, 0.0])}
+    graph = replace(graph, comms=replace(graph.comms, links=links))
+    halved = {"rdma": [1000, 875, 1000], "HCCS": [500, 625, 1000], "intra": [500, 625, 1000], "inter": [1000, 875, 500]}
+    for tier, durations in halved.items():
+        assert link.apply(graph, tier, 2.0).duration_ns.tolist() == durations, tier
+    assert link.targets(graph) == ("all", "intra", "inter", "ep", "other", "hccs", "rdma")
