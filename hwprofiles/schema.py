@@ -19,7 +19,8 @@ UNITS: dict[str, str] = {
     "bf16_flop_per_s": "FLOP/s",  # dense peak of the matrix units, BF16 or FP16 in, FP32 accumulation
     "fp8_flop_per_s": "FLOP/s",  # dense peak
     "int8_op_per_s": "OP/s",  # dense peak
-    "fp32_flop_per_s": "FLOP/s",  # vector units
+    "tf32_flop_per_s": "FLOP/s",  # dense peak of the matrix units, FP32 with a short mantissa (TF32, HF32)
+    "fp32_flop_per_s": "FLOP/s",  # FP32 throughout: vector units, on Ascend the cubes
     "vector_flop_per_s": "FLOP/s",  # vector units at the data type of activations, where they are a device of their own
     "hbm_nbytes": "B",
     "hbm_bytes_per_s": "B/s",
@@ -27,6 +28,7 @@ UNITS: dict[str, str] = {
     "l2_bytes_per_s": "B/s",
     "cores": "1",  # SM, CU or AI cores
     "vector_cores": "1",  # where they are not the same cores
+    "cube_side": "1",  # rows and columns of the blocks that matrix units multiply whole (Ascend: 16)
     "clock_hz": "Hz",
     "kernel_floor_ns": "ns",  # what a kernel costs that has nothing to do
     "devices_per_node": "1",  # devices that the intra-node link connects

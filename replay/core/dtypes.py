@@ -9,6 +9,7 @@ _ALIASES = {
     "bf16": ("bfloat16", "bfp16", "dt_bf16", "ncclbfloat16"),
     "fp16": ("float16", "half", "f16", "dt_float16"),
     "fp32": ("float32", "float", "f32", "single", "dt_float"),
+    "tf32": ("hf32", "tensorfloat32"),
     "fp64": ("float64", "double", "f64"),
     "fp8": ("fp8_e4m3", "f8e4m3", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e4m3", "e4m3", "fp8_e5m2", "f8e5m2",
             "float8_e5m2", "float8_e5m2fnuz"),
@@ -54,7 +55,8 @@ class Elements:
 
 
 _ELEMENTS = {
-    "bf16": Elements(2, 2, 2), "fp16": Elements(2, 2, 2), "fp32": Elements(4, 4, 4), "fp64": Elements(8, 8, 8),
+    "bf16": Elements(2, 2, 2), "fp16": Elements(2, 2, 2), "fp32": Elements(4, 4, 4), "tf32": Elements(4, 4, 4),
+    "fp64": Elements(8, 8, 8),
     "fp8": Elements(1, 1, 2), "fp8_block": Elements(1, 1, 2, 128), "int8": Elements(1, 1, 2),
     "int8_sq": Elements(1, 1, 2), "int8_wo": Elements(2, 1, 2), "int4_wo": Elements(2, 0.5, 2),
     "nvfp4": Elements(0.5, 0.5, 2),

@@ -1,9 +1,12 @@
-"""Matrix multiplication on Ascend AI cores: a cube unit of fixed tiles, fed from memory in aligned blocks.
+"""Matrix multiplication on Ascend AI cores: a cube unit of fixed blocks, fed from memory in aligned bursts.
 
-peak = 2 · M·N·K · cores · clock with M, N, K = 16, 16, 16 for FP16 and BF16, 16, 32, 16 for INT8 (CANN
-platform_config, ``cube_m_size`` and the like). Sizes are filled up to whole cubes; rows of a matrix move fastest in
-512 B blocks of global memory, and the inner axis should be a multiple of 256 B (Ascend C best practices, GEMM tiling).
-Cube and vector cores are two resources: a fused kernel takes as long as the slower one.
+A cube multiplies 16 x k0 by k0 x 16 where k0 elements are 32 bytes, so sizes are filled up to multiples of 16 (m, n)
+and k0 (k). A matrix in global memory moves fastest in bursts of 512 B, and its rows should be multiples of 256 B
+(Ascend C best practices, GEMM tiling). Everything else is the tile model of :mod:`replay.costs.tiles`.
+
+peak = 2 · multiply-adds of a core and cycle · cores · clock, with 16·16·16 at 16 bits, 16·32·16 at 8 and 16·64·16 at 4
+(CANN platform_config, ``DtypeMKN``), 16·8·16 for HF32 and 16·4·16 for FP32: the counters of convolutions and matrix
+products on a device of 24 cores at 1.8 GHz show up to 1,942 and 1,005 useful ones in a cycle of its cubes.
 """
 
 from __future__ import annotations
@@ -14,68 +17,69 @@ import numpy as np
 import numpy.typing as npt
 
 from replay.core.columns import Float64
-from replay.costs import gemm
-from replay.costs.engine import Engine
-from replay.costs.gemm import Precision
+from replay.costs.tiles import Problem, Tile
 
-GLOBAL_BLOCK_NBYTES = 512.0
-INNER_AXIS_NBYTES = 256.0
+BURST_NBYTES = 512.0
+"""Global memory moves fastest in this much."""
+
+ROW_NBYTES = 256.0
+"""Rows that are a multiple of this move in such parts."""
+
+SIDE = 16.0
+BLOCK_NBYTES = 32.0
+
+TILES: tuple[Tile, ...] = (
+    (16, 64), (16, 128), (16, 256), (32, 256), (64, 64), (64, 128), (64, 256), (128, 64), (128, 128), (128, 256),
+    (256, 128),
+)  # fmt: skip
+"""Base blocks of one core: at most 128 x 256 results of FP32 fill L0C (128 KiB); half of L0A and L0B holds a step."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cube:
-    """Elements that one instruction multiplies: m x k by k x n."""
+    """Elements that fill one block, (m, k) by (k, n), and multiply-adds of one core and cycle."""
 
-    m: float
-    n: float
-    k: float
+    m: int
+    k: int
+    n: int
+    macs: int
 
+    def peak_flop_per_s(self, cores: float, clock_hz: float) -> float:
+        """2 · multiply-adds · cores · clock."""
+        return 2.0 * self.macs * cores * clock_hz
 
-CUBES = {2.0: Cube(16.0, 16.0, 16.0), 1.0: Cube(16.0, 32.0, 16.0)}
-"""By bytes per element."""
-
-
-def peak_op_per_s(nbytes: float, cores: float, clock_hz: float) -> float:
-    """Dense peak of the cube cores: 2 · m·n·k of a cube, every cycle."""
-    cube = CUBES[nbytes]
-    return 2.0 * cube.m * cube.n * cube.k * cores * clock_hz
-
-
-def filled(
-    sizes: tuple[npt.ArrayLike, npt.ArrayLike, npt.ArrayLike], nbytes: float
-) -> tuple[Float64, Float64, Float64]:
-    """(m, n, k) rounded up to whole cubes."""
-    cube = CUBES.get(nbytes, CUBES[2.0])
-    m, n, k = (np.asarray(size, np.float64) for size in sizes)
-    return _up(m, cube.m), _up(n, cube.n), _up(k, cube.k)
+    def filled(self, m: npt.ArrayLike, n: npt.ArrayLike, k: npt.ArrayLike) -> tuple[Float64, Float64, Float64]:
+        """(m, n, k) rounded up to whole blocks."""
+        return _up(m, float(self.m)), _up(n, float(self.n)), _up(k, float(self.k))
 
 
-def aligned_share(inner: npt.ArrayLike, nbytes: float) -> Float64:
-    """Useful share of what is moved for rows of ``inner`` elements: whole blocks of 512 B, or of 256 B where the row
-    is a multiple of that."""
-    row = np.asarray(inner, np.float64) * nbytes
-    block = np.where(row % INNER_AXIS_NBYTES == 0, INNER_AXIS_NBYTES, GLOBAL_BLOCK_NBYTES)
-    return np.asarray(row / _up(row, block))
+CUBES = {
+    "bf16": Cube(16, 16, 16, 4096), "fp16": Cube(16, 16, 16, 4096), "int8": Cube(16, 32, 16, 8192),
+    "fp8": Cube(16, 32, 16, 8192), "int4": Cube(16, 64, 16, 16384), "tf32": Cube(16, 8, 16, 2048),
+    "fp32": Cube(16, 8, 16, 1024),
+}  # fmt: skip
+"""By the data type that is multiplied; ``tf32`` is HF32, FP32 with a shorter mantissa."""
 
 
-def time_ns(m: npt.ArrayLike, n: npt.ArrayLike, k: npt.ArrayLike, precision: Precision, engine: Engine) -> Float64:
-    """Time of one GEMM, ns: that of whole cubes, with memory slowed by rows that do not fill their blocks.
-
-    The slowest of the operands counts: A has rows of k elements, B and C of n.
-    """
-    shape = filled((m, n, k), precision.input_nbytes)
-    share = np.minimum(aligned_share(k, precision.input_nbytes), aligned_share(n, precision.output_nbytes))
-    whole = gemm.time_ns(*shape, precision, engine)
-    slowed = replace(engine, flop_per_s=1e30, l2_bytes_per_s=1e30)
-    traffic = gemm.time_ns(*shape, precision, slowed) / share
-    return np.asarray(np.maximum(whole, traffic))
-
-
-def fused_ns(cube_ns: npt.ArrayLike, vector_ns: npt.ArrayLike, *, pipelined: bool = True) -> Float64:
-    """Time of a kernel that uses both kinds of cores, ns: the longer part where they are pipelined, else the sum."""
-    cube, vector = np.asarray(cube_ns, np.float64), np.asarray(vector_ns, np.float64)
-    return np.asarray(np.maximum(cube, vector) if pipelined else cube + vector)
+def filled(problem: Problem) -> Problem:
+    """The products as the cube does them: whole blocks of each matrix, memory in whole bursts."""
+    left, right, out = problem.k * problem.left, problem.n * problem.right, problem.n * problem.output
+    rows = problem.total, problem.used * problem.k, problem.total  # of left factor, right factors and result
+    plain = [count * row for count, row in zip(rows, (left, right, out), strict=True)]
+    moved = [count * moved_nbytes(row) for count, row in zip(rows, (left, right, out), strict=True)]
+    return replace(
+        problem,
+        rows=_up(problem.rows, SIDE), n=_up(problem.n, SIDE), k=_up(problem.k, BLOCK_NBYTES / problem.left),
+        nbytes=problem.nbytes * np.sum(moved, axis=0) / np.sum(plain, axis=0),
+    )  # fmt: skip
 
 
-def _up(values: Float64, unit: npt.ArrayLike) -> Float64:
-    return np.asarray(np.ceil(values / np.asarray(unit)) * unit)
+def moved_nbytes(row_nbytes: npt.ArrayLike) -> Float64:
+    """Bytes moved for a row of a matrix: whole bursts; rows shorter than one lie in it together."""
+    row = np.asarray(row_nbytes, np.float64)
+    unit = np.where(row % ROW_NBYTES == 0, ROW_NBYTES, BURST_NBYTES)
+    return _up(row, np.where(row < BURST_NBYTES, 1.0, unit))
+
+
+def _up(values: npt.ArrayLike, unit: npt.ArrayLike) -> Float64:
+    return np.asarray(np.ceil(np.asarray(values, np.float64) / np.asarray(unit)) * np.asarray(unit))

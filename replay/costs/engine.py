@@ -14,7 +14,7 @@ import numpy as np
 from hwprofiles import HardwareProfile
 from hwprofiles.fitted import Fitted
 from replay.core.columns import Float64, Int8
-from replay.core.dtypes import rate_parameter
+from replay.core.dtypes import canonical, rate_parameter
 from replay.core.evidence import Grade
 from replay.cost_model import Values
 
@@ -28,6 +28,10 @@ L2_BYTES_PER_CORE_AND_S = 1.0e11
 """Bytes a core takes from the cache a second: 24 to 44 GB/s on A100, 105 to 160 GB/s on H100 (fitted)."""
 
 
+WHOLE_WAVES = 1.0
+"""Wave share of Ascend's kernels: base blocks are dealt out to the cores before a kernel starts."""
+
+
 @dataclass(frozen=True, slots=True)
 class Engine:
     """Rates and fixed costs of matrix kernels at one data type.
@@ -38,7 +42,8 @@ class Engine:
     ``ramp_tiles``: tiles in flight at which half the bandwidth is reached. ``sustained``: exponent with which long
     kernels slow down (power and cache). ``ragged_share``: extra cost of a partial row tile that is almost empty.
     ``cast_ns``: conversion of one left element from 16 bits, before the kernel. ``dot_step_ns``: time per step of K of
-    dot-product kernels, which run at most at ``vector_flop_per_s``.
+    dot-product kernels, which run at most at ``vector_flop_per_s``. ``cube_side``: rows and columns of the blocks that
+    matrix units multiply whole (:mod:`replay.costs.ascend_cube`), 0 where kernels fill partial tiles with nothing.
     """
 
     cores: float
@@ -57,6 +62,7 @@ class Engine:
     cast_ns: float = 0.0
     dot_step_ns: float = 1000.0
     vector_flop_per_s: float = 2.0e13
+    cube_side: float = 0.0
 
     @classmethod
     def of(cls, values: Values) -> Engine:
@@ -70,18 +76,19 @@ class GradedEngine:
 
     engine: Engine
     fitted: Fitted | None
+    known: Grade = Grade.DATASHEET  # of the weakest number that the engine was made of, where nothing is fitted
 
     @property
     def grade(self) -> Grade:
         """Grade of a prediction inside the calibrated range."""
-        return Grade.DATASHEET if self.fitted is None else Grade.FITTED
+        return self.known if self.fitted is None else Grade.FITTED
 
     def grades(self, columns: Mapping[str, Float64]) -> Int8:
         """Grade of each prediction: fitted, extrapolated outside the calibrated range, or datasheet."""
         if self.fitted is not None:
             return self.fitted.grades(columns)
         rows = len(next(iter(columns.values()), ()))
-        return np.full(rows, Grade.DATASHEET, dtype=np.int8)
+        return np.full(rows, self.known, dtype=np.int8)
 
 
 def engine_of(profile: HardwareProfile, dtype: str) -> GradedEngine | None:
@@ -95,16 +102,31 @@ def engine_of(profile: HardwareProfile, dtype: str) -> GradedEngine | None:
     if fitted is not None:
         return GradedEngine(replace(Engine.of(fitted.values()), cast_ns=0.0), fitted)
     engine = datasheet(profile, dtype)
-    return None if engine is None else GradedEngine(engine, None)
+    return None if engine is None else GradedEngine(engine, None, _weakest(profile, rate_parameter(dtype)))
 
 
 def datasheet(profile: HardwareProfile, dtype: str) -> Engine | None:
     """From peak, memory bandwidth and number of cores; ``None`` where the profile lacks peak or bandwidth."""
-    peak, bandwidth = profile.get(rate_parameter(dtype)), profile.get("hbm_bytes_per_s")
+    peak, bandwidth = _peak(profile, dtype), profile.get("hbm_bytes_per_s")
     if peak is None or bandwidth is None:
         return None
     cores = profile.get("cores") or 100.0
     l2 = profile.get("l2_bytes_per_s") or L2_BYTES_PER_CORE_AND_S * cores
     engine = Engine(cores, SUSTAINED_SHARE * peak, BANDWIDTH_SHARE * bandwidth, l2)
+    if (side := profile.get("cube_side")) is not None:
+        engine = replace(engine, cube_side=side, wave_share=WHOLE_WAVES)
     floor = profile.get("kernel_floor_ns")
     return engine if floor is None else replace(engine, floor_ns=floor)
+
+
+def _peak(profile: HardwareProfile, dtype: str) -> float | None:
+    """As the profile says; TF32 and HF32 are half of 16 bits wherever a datasheet gives both (A100, H100, MI300X)."""
+    half = profile.get("bf16_flop_per_s")
+    told = profile.get(rate_parameter(dtype))
+    return half / 2 if told is None and half is not None and canonical(dtype) == "tf32" else told
+
+
+def _weakest(profile: HardwareProfile, rate: str) -> Grade:
+    """At best datasheet: the weakest grade of the peak and the bandwidth."""
+    grades = [p.grade for name in (rate, "hbm_bytes_per_s") if (p := profile.parameters.get(name)) is not None]
+    return max(Grade.DATASHEET, *grades)

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from replay.core.columns import Bool, Float64
 from replay.core.units import NS_PER_S
 from replay.cost_model import Columns, CostModel, ParameterSpec, Values, above_quantile, largest_decade
+from replay.costs import ascend_cube
 from replay.costs.engine import Engine
 from replay.costs.tiles import (
     BLOCK_SCALED,
@@ -86,6 +87,9 @@ def columns_ns(engine: Engine, columns: Columns) -> Float64:
 
 def problem_ns(problem: Problem, scale_block: Float64, engine: Engine) -> Float64:
     """floor + conversion of narrow left elements + what the kernel of the fitting library takes, ns."""
+    if engine.cube_side > 0:
+        busy = tiled_ns(ascend_cube.filled(problem), ascend_cube.TILES, engine)
+        return np.asarray(engine.floor_ns + sustained_ns(busy, engine))
     busy = np.empty_like(problem.k)
     for kernels, tiles, dots in _families(problem, scale_block):
         if kernels.any():
@@ -155,6 +159,7 @@ PARAMETERS = (
     ParameterSpec("cast_ns", "ns", 1e-3, 1e-7, 1.0, optional=True),
     ParameterSpec("dot_step_ns", "ns", 1.0, 1e-3, 1e3, optional=True),
     ParameterSpec("vector_flop_per_s", "FLOP/s", 2e13, 1e10, 1e15, given=True, profile="fp32_flop_per_s"),
+    ParameterSpec("cube_side", "1", 0.0, 0.0, 1024.0, log=False, given=True, profile="cube_side"),
 )
 """At most twelve end up fitted for a data type: what its kernels do not have stays at a bound and is held there."""
 

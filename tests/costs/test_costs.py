@@ -7,31 +7,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from replay.costs import gemm, grouped_gemm, memory_bound, roofline
+from replay.costs import gemm, grouped_gemm, memory_bound
 from replay.costs.engine import Engine
 from replay.costs.gemm import Precision
 from replay.costs.grouped_gemm import ExpertMatrix
-from replay.costs.roofline import Device
 
-DEVICE = Device(flop_per_s=1e12, bytes_per_s=1e9)
-FLOORED = Device(flop_per_s=1e12, bytes_per_s=1e9, floor_ns=50)
 ENGINE = Engine(
     cores=1, flop_per_s=1e12, bytes_per_s=1e9, l2_bytes_per_s=1e30, floor_ns=0, tile_ns=0, epilogue_share=0,
     split_ns=0, reduce_ns=0, wave_share=0, ramp_tiles=0, sustained=0,
 )  # fmt: skip
 BYTE = Precision(input_nbytes=1, output_nbytes=1)
-
-
-def test_compute_bound() -> None:
-    assert roofline.time_ns(1e6, 10, DEVICE) == pytest.approx(1000)
-
-
-def test_memory_bound() -> None:
-    assert roofline.time_ns(1e6, 5000, DEVICE) == pytest.approx(5000)
-
-
-def test_the_floor_adds() -> None:
-    assert roofline.time_ns(0, 0, FLOORED) == 50
 
 
 def test_gemm_flops_and_traffic() -> None:
@@ -74,10 +59,6 @@ def test_compute_bound_experts_take_what_their_flops_take() -> None:
         )
 
 
-def test_copies() -> None:
-    assert memory_bound.time_ns(np.array([100, 200]), 100, FLOORED).tolist() == [250, 350]
-
-
 def test_operands_that_fit_the_cache_move_at_its_rate() -> None:
     """A hundredth of the cache: hit 0.9999, so 1000 bytes at 10 bytes a ns; a hundred times it: at memory's 1."""
     rates = {"floor_ns": 0.0, "bytes_per_s": 1e9, "l2_nbytes": 1e5, "l2_bytes_per_s": 1e10}
@@ -87,16 +68,3 @@ def test_operands_that_fit_the_cache_move_at_its_rate() -> None:
     )
     assert small == pytest.approx(100, rel=1e-3)
     assert large == pytest.approx(1e7, rel=1e-3)
-
-
-def test_traffic_of_an_expert_layer() -> None:
-    """4 tokens, top-2, hidden 8, 16 bits: 64 bytes of tokens, 128 of routed rows."""
-    assert memory_bound.permute(4, 2, 8) == (64, 128)
-    assert memory_bound.unpermute(4, 2, 8) == (128, 64)
-    assert memory_bound.gated_activation(4, 8) == (128, 64)
-    assert memory_bound.norm(4, 8) == (64, 64)
-
-
-def test_adam_moves_thirty_bytes_a_parameter() -> None:
-    """Gradient, master weight and two moments of 4 bytes in; 12 bytes and a 16-bit weight out."""
-    assert sum(memory_bound.adam(1000)) == 30_000

@@ -47,8 +47,8 @@ def test_an_unknown_name_lists_the_nearest() -> None:
 
 
 def test_a_missing_parameter_is_named() -> None:
-    with pytest.raises(ProfileError, match="ascend-910b3 has no hbm_bytes_per_s"):
-        hwprofiles.load("ascend-910b3").value("hbm_bytes_per_s")
+    with pytest.raises(ProfileError, match="ascend-910b3 has no super_node_bytes_per_s"):
+        hwprofiles.load("ascend-910b3").value("super_node_bytes_per_s")
 
 
 def test_a_file_is_a_profile(tmp_path: Path) -> None:
