@@ -49,12 +49,13 @@ _PATTERNS: tuple[tuple[str, CallKind], ...] = (
 _COMPILED = tuple((re.compile(pattern), kind) for pattern, kind in _PATTERNS)
 
 
-_LAYER = re.compile(r"^(?:AscendCL|Runtime|Node|Model|Hccl|HCCL|Communication)@")  # CANN names the layer of a call
+CANN_LAYER = re.compile(r"^(?P<layer>AscendCL|Runtime|Node|Model|Hccl|HCCL|Communication)@")
+"""How CANN begins the name of a call: with the layer that makes it."""
 
 
 def call_kind(name: str) -> CallKind:
     """Kind of the call named ``name`` (API suffixes like ``_ptsz`` and ``_v2`` do not matter)."""
-    name = _LAYER.sub("", name)
+    name = CANN_LAYER.sub("", name)
     for pattern, kind in _COMPILED:
         if pattern.match(name):
             return kind

@@ -1,4 +1,4 @@
-"""Statistics as Ascend users know them: operators by type and core, collectives, and the parts of each step."""
+"""Statistics as Ascend users know them: operators by type and core, collectives and links, host calls, step parts."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from replay.core.columns import Int64
+from replay.core.evidence import Grade
 from replay.core.units import NS_PER_MS, NS_PER_US, percent
+from replay.graph.calls import CANN_LAYER
 from replay.report.ascend_step import StepTime, step_times
-from replay.trace import Trace
+from replay.trace import EventKind, Group, LinkUse, Trace
 
 FORMAT = "ascend"
+_LEVELS = {"AscendCL": "acl"}  # other layers are called as they are, in lower case
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +46,35 @@ class CommunicationRow:
 
     operator: str
     group: str
+    description: str  # what the job calls the group ("tp", "default_group"); empty unknown
     durations: Durations
     transfer_ms: float | None  # on the wire
     wait_ms: float | None  # the rest
     nbytes: int | None
     algorithm: str  # phases of HCCL's algorithms ("MESH-RING"), several with commas; empty unknown
+
+
+@dataclass(frozen=True, slots=True)
+class LinkRow:
+    """What all collectives together moved over one kind of link, as ``communication.json`` sums it up over all planes.
+
+    Tasks of several planes run at once, so the bandwidth is that of one task at a time.
+    """
+
+    transport: str  # "HCCS", "SIO", "PCIE", "RDMA"
+    collectives: int  # members that used it
+    nbytes: int
+    transit_ms: float
+    bandwidth_gb_per_s: float  # 10^9 bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ApiRow:
+    """One row of ``api_statistic.csv``, over all ranks: calls that CANN recorded on the host."""
+
+    level: str  # layer that names the call: "acl", "node", "hccl", "model", "runtime"
+    api: str
+    durations: Durations
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +91,11 @@ class StepRow:
 class AscendFacts:
     """Statistics of an Ascend profile; longest first."""
 
+    grade: str  # of every number in these tables
     operators: tuple[OperatorRow, ...]
     communication: tuple[CommunicationRow, ...]
+    links: tuple[LinkRow, ...]
+    host_api: tuple[ApiRow, ...]
     steps: tuple[StepRow, ...]
 
 
@@ -73,7 +103,8 @@ def ascend_facts(trace: Trace) -> AscendFacts | None:
     """Statistics of an Ascend trace, ``None`` for any other."""
     if trace.format != FORMAT:
         return None
-    return AscendFacts(_operators(trace), _communication(trace), _steps(trace))
+    tables = _operators(trace), _communication(trace), _links(trace), _host_api(trace), _steps(trace)
+    return AscendFacts(Grade.MEASURED.label, *tables)
 
 
 def _operators(trace: Trace) -> tuple[OperatorRow, ...]:
@@ -93,11 +124,12 @@ def _operators(trace: Trace) -> tuple[OperatorRow, ...]:
 
 
 def _communication(trace: Trace) -> tuple[CommunicationRow, ...]:
-    by_key: dict[tuple[str, str], list[int]] = defaultdict(list)
+    by_key: dict[tuple[str, str, str], list[int]] = defaultdict(list)
     events = np.flatnonzero(trace.comm >= 0)
     for event in events.tolist():
         code = int(trace.collectives.group[trace.comm[event]])
-        by_key[trace.name_of(event), trace.groups[code].name if code >= 0 else ""].append(event)
+        group = trace.groups[code] if code >= 0 else Group("")
+        by_key[trace.name_of(event), group.name, group.description].append(event)
     total = int(trace.dur_ns[events].sum())
     rows = []
     for key, own in by_key.items():
@@ -107,6 +139,31 @@ def _communication(trace: Trace) -> tuple[CommunicationRow, ...]:
         on_wire = None if transfer is None else transfer / NS_PER_MS
         chosen = ", ".join(sorted({trace.collectives.algorithm[row] for row in trace.comm[own].tolist()} - {""}))
         rows.append(CommunicationRow(*key, _durations(trace.dur_ns[own], total), on_wire, wait, nbytes, chosen))
+    return tuple(sorted(rows, key=lambda row: -row.durations.total_ms))
+
+
+def _links(trace: Trace) -> tuple[LinkRow, ...]:
+    by_transport: dict[str, list[LinkUse]] = defaultdict(list)
+    for use in (use for uses in trace.collectives.links for use in uses):
+        by_transport[use.transport].append(use)
+    rows = []
+    for transport, uses in by_transport.items():
+        nbytes, time_ns = sum(use.nbytes for use in uses), sum(use.time_ns for use in uses)
+        rows.append(LinkRow(transport, len(uses), nbytes, time_ns / NS_PER_MS, nbytes / time_ns))
+    return tuple(sorted(rows, key=lambda row: -row.transit_ms))
+
+
+def _host_api(trace: Trace) -> tuple[ApiRow, ...]:
+    layers = [CANN_LAYER.match(name) for name in trace.names]
+    in_cann = np.array([layer is not None for layer in layers] or [False], np.bool_)
+    events = np.flatnonzero((trace.kind == EventKind.RUNTIME) & in_cann[trace.name])
+    codes, row_of = np.unique(trace.name[events], return_inverse=True)
+    total = int(trace.dur_ns[events].sum())
+    rows = []
+    for at, code in enumerate(codes.tolist()):
+        layer, _, api = trace.names[code].partition("@")
+        durations = _durations(trace.dur_ns[events[row_of == at]], total)
+        rows.append(ApiRow(_LEVELS.get(layer, layer.lower()), api, durations))
     return tuple(sorted(rows, key=lambda row: -row.durations.total_ms))
 
 

@@ -7,12 +7,13 @@ from collections.abc import Iterable
 from rich.console import RenderableType
 from rich.markup import escape
 
-from replay.report.ascend import PARTS, Durations
+from replay.report.ascend import PARTS, CommunicationRow, Durations
 from replay.report.result import Inspection
 from replay.report.text_tables import heading, new_table
 from replay.report.words import nbytes_words, short
 
 _SHOWN = 12
+_ID_END = 6
 _TIMES = ("count", "total ms", "min us", "avg us", "max us", "share")
 
 
@@ -29,12 +30,23 @@ def ascend_tables(result: Inspection) -> Iterable[RenderableType]:
         yield table
     if facts.communication:
         yield heading("Communication operators")
-        table = new_table("operator", "group", *_TIMES, "transfer ms", "wait ms", "bytes", "algorithm", left=2)
+        columns = ("count", "total ms", "avg us", "max us", "transfer ms", "wait ms", "bytes", "algorithm")
+        table = new_table("operator", "group", *columns, left=2)
         for line in facts.communication[:_SHOWN]:
-            split = ["-" if value is None else f"{value:,.3f}" for value in (line.transfer_ms, line.wait_ms)]
-            size = "-" if line.nbytes is None else nbytes_words(line.nbytes)
-            told = (*_cells(line.durations), *split, size, escape(line.algorithm) or "-")
-            table.add_row(escape(line.operator), escape(short(line.group)), *told)
+            table.add_row(escape(short(line.operator)), escape(_group(line)), *_communication_cells(line))
+        yield table
+    if facts.links:
+        yield heading("Links, summed over planes (as in communication.json)")
+        table = new_table("link", "collectives", "bytes", "transit ms", "GB/s")
+        for link in facts.links:
+            size, time, rate = nbytes_words(link.nbytes), f"{link.transit_ms:,.3f}", f"{link.bandwidth_gb_per_s:,.2f}"
+            table.add_row(escape(link.transport), f"{link.collectives:,}", size, time, rate)
+        yield table
+    if facts.host_api:
+        yield heading("Host calls, longest first")
+        table = new_table("level", "API", *_TIMES, left=2)
+        for call in facts.host_api[:_SHOWN]:
+            table.add_row(escape(call.level), escape(short(call.api)), *_cells(call.durations))
         yield table
     if facts.steps:
         yield heading("Steps by Ascend's definitions, ms: counted (as in step_trace_time.csv)")
@@ -43,6 +55,19 @@ def ascend_tables(result: Inspection) -> Iterable[RenderableType]:
             cells = [_both(step.counted.get(part), step.recorded.get(part)) for part in PARTS]
             table.add_row(str(step.rank), escape(step.step), *cells)
         yield table
+
+
+def _group(line: CommunicationRow) -> str:
+    """What the job calls the group, else the end of its id, as names of operators have it."""
+    return line.description or (f"...{line.group[-_ID_END:]}" if len(line.group) > _ID_END else line.group)
+
+
+def _communication_cells(line: CommunicationRow) -> tuple[str, ...]:
+    times = line.durations
+    cells = (f"{times.count:,}", f"{times.total_ms:,.3f}", f"{times.avg_us:,.2f}", f"{times.max_us:,.2f}")
+    split = ("-" if value is None else f"{value:,.3f}" for value in (line.transfer_ms, line.wait_ms))
+    size = "-" if line.nbytes is None else nbytes_words(line.nbytes)
+    return (*cells, *split, size, escape(line.algorithm) or "-")
 
 
 def _cells(durations: Durations) -> tuple[str, ...]:
