@@ -16,6 +16,7 @@ from itertools import zip_longest
 from parsers.ascend.text import text_of
 from parsers.source import SourceFile
 from replay.core.errors import TraceError
+from replay.trace import Health
 
 _SEPARATORS = (",", ";", "\t")
 _NUMERIC = (")", "ratio")  # "Duration(us)", "aic_mac_ratio"
@@ -28,6 +29,11 @@ class Losses:
 
     dropped: Counter[str] = field(default_factory=Counter)
     damaged: list[str] = field(default_factory=list)
+
+    def health(self) -> Health:
+        """The same as a record of health."""
+        lost = dict(+self.dropped)
+        return Health(events=sum(lost.values()), dropped=lost, warnings=tuple(self.damaged))
 
 
 def table_rows(files: Sequence[SourceFile], losses: Losses) -> Iterator[Row]:

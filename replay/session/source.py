@@ -18,7 +18,7 @@ from replay.layout import Layout
 from replay.model import ModelSpec
 from replay.program.groups import DESCRIPTIONS
 from replay.session.question import Facts
-from replay.trace import CollectiveKind, Trace
+from replay.trace import AT_LEAST, CollectiveKind, Trace
 
 GROUP_SIZES = {"tp": "tp", "cp": "cp", "pp": "pp", "ep": "ep", "etp": "etp"}  # group family → layout size
 MODEL_SIZES = ("tp", "cp", "pp")
@@ -121,7 +121,8 @@ def _world(trace: Trace, sizes: Mapping[str, Any], evidence: Mapping[str, str]) 
     model = prod(sizes[key] for key in MODEL_SIZES)
     stated = sizes.get("world_size", model * sizes["dp"] if "dp" in sizes else None)
     if stated is not None:
-        if trace.world_size > 0 and stated != trace.world_size:
+        only_a_bound = trace.world_evidence == AT_LEAST and stated > trace.world_size
+        if trace.world_size > 0 and stated != trace.world_size and not only_a_bound:
             raise LayoutError(f"the source layout has {stated} ranks, but the trace says {trace.world_size}")
         return stated, evidence.get("world_size", "tp x cp x pp x dp")
     if trace.world_size > 0:
