@@ -8,16 +8,21 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
+from operator import attrgetter
+from typing import cast
 
 import msgspec
 
-from parsers._categories import SKIPPED_PHASES
+from parsers._categories import MODULE_PREFIX, SKIPPED_PHASES
 from parsers._chrome_events import Args, Event, Losses, events
 from parsers._chrome_stream import ChromeStream
 from parsers._numbers import Scalar
 
-_HOST_CATEGORIES = ("cpu_op", "enqueue", "dequeue", "python_function")
-_FLOWS = {"HostToDevice": "launch", "async_npu": "op", "MsTx": ""}
+_ARROWS: dict[Scalar, str] = {"HostToDevice": "launch", "async_npu": "op"}
+_ARROW_PHASES = ("s", "f", "t")
+_FUNCTION = "python_function"
+_HOST_CATEGORIES = ("cpu_op", "enqueue", "dequeue", _FUNCTION)
+_PHASE = attrgetter("ph")
 _PROCESSES = {
     "python": "framework",
     "cann": "cann",
@@ -27,6 +32,8 @@ _PROCESSES = {
     "overlap analysis": "overlap",
 }
 OTHER = "other"
+PYTHON_FUNCTIONS = "python functions"  # that are let go of, and counted
+Place = tuple[Scalar, Scalar, bytes]  # process, thread, time as written
 
 
 class AscendArgs(Args, gc=False):
@@ -41,6 +48,7 @@ class AscendArgs(Args, gc=False):
     data_type: Scalar = None
     algorithm: Scalar = msgspec.field(default=None, name="alg_type")
     rank_size: Scalar = -1
+    physical: Scalar = msgspec.field(default=-1, name="Physic Stream Id")
     stream_id: Scalar = msgspec.field(default=-1, name="stream id")
     source_rank: Scalar = msgspec.field(default=-1, name="src rank")
     target_rank: Scalar = msgspec.field(default=-1, name="dst rank")
@@ -75,77 +83,84 @@ class AscendSchema:
 
 
 @dataclass(slots=True)
-class Flow:
-    """Both ends of an arrow: (process, thread, time as written)."""
-
-    sources: list[tuple[str, str, str]] = field(default_factory=list)
-    targets: list[tuple[str, str, str]] = field(default_factory=list)
-
-
-@dataclass(slots=True)
 class Timeline:
     """Rows of one device by what they are, with the names of threads and the arrows between rows."""
 
     rows: dict[str, list[AscendEvent]] = field(default_factory=lambda: defaultdict(list))
     threads: dict[tuple[str, str], str] = field(default_factory=dict)
     labels: dict[str, str] = field(default_factory=dict)  # process → "NPU 0", "CPU"
-    flows: dict[str, dict[str, Flow]] = field(default_factory=lambda: {"launch": {}, "op": {}})
+    arrows: dict[str, list[AscendEvent]] = field(default_factory=lambda: {"launch": [], "op": []})  # both ends of each
     losses: Losses = field(default_factory=Losses)
     skipped: Counter[str] = field(default_factory=Counter)
     cut_short: list[str] = field(default_factory=list)  # files that end in the middle
+    notes: tuple[str, ...] = ()  # sentences about what could not be read
 
     def thread_of(self, event: Event) -> str:
         """Name of an event's thread, empty when it has none."""
         return self.threads.get((str(event.pid), str(event.tid)), "")
 
 
-def place(event: Event) -> tuple[str, str, str]:
+def place(event: Event) -> Place:
     """Where and when an event begins, as arrows name it."""
-    return str(event.pid), str(event.tid), bytes(event.ts).decode("ascii", "replace").strip('" ')
+    return event.pid, event.tid, bytes(event.ts).strip(b'" ')
 
 
 def read_timeline(streams: list[ChromeStream]) -> Timeline:
     """All slices of one timeline. Raises :class:`TraceError` where a file holds no list of events."""
     timeline = Timeline()
-    by_process: dict[str, list[AscendEvent]] = defaultdict(list)
+    by_process: dict[Scalar, list[AscendEvent]] = defaultdict(list)
     roles: dict[str, str] = {}
     for stream in streams:
         for batch in events(stream, timeline.losses, SCHEMA):
-            for event in batch:
-                if isinstance(event, AscendEvent):
-                    _take(event, timeline, by_process, roles)
+            _take(cast("list[AscendEvent]", batch), timeline, by_process, roles)
         if stream.cut_short:
             timeline.cut_short.append(stream.name)
     for process, rows in by_process.items():
+        named = roles.get(str(process), "")
+        if named not in ("", OTHER):
+            timeline.rows[named] += rows
+            continue
         for event in rows:
-            timeline.rows[_role_of(event, roles.get(process, ""))].append(event)
+            timeline.rows[_role_of(event, named)].append(event)
     return timeline
 
 
 def _take(
-    event: AscendEvent, timeline: Timeline, by_process: dict[str, list[AscendEvent]], roles: dict[str, str]
+    batch: list[AscendEvent],
+    timeline: Timeline,
+    by_process: dict[Scalar, list[AscendEvent]],
+    roles: dict[str, str],
 ) -> None:
+    """The events of one piece; Python functions, most of a recording with stacks, are let go of at once."""
+    rest = []
+    functions = 0
+    for event in batch:
+        if event.ph != "X":
+            rest.append(event)
+        elif event.cat == _FUNCTION and not str(event.name).startswith(MODULE_PREFIX):
+            functions += 1
+        else:
+            by_process[event.pid].append(event)
+    timeline.skipped[PYTHON_FUNCTIONS] += functions
+    for phase, count in Counter(map(_PHASE, rest)).items():
+        timeline.skipped[SKIPPED_PHASES.get(phase, "records of unknown phase")] += count
+    for event in rest:
+        if event.ph in _ARROW_PHASES:
+            kind = _ARROWS.get(event.cat, "")
+            if kind and event.id is not None:
+                timeline.arrows[kind].append(event)
+        elif event.ph == "M" and event.args is not None:
+            _take_name(event, event.args, timeline, roles)
+
+
+def _take_name(event: AscendEvent, args: AscendArgs, timeline: Timeline, roles: dict[str, str]) -> None:
     process = str(event.pid)
-    if event.ph == "X":
-        by_process[process].append(event)
-        return
-    timeline.skipped[SKIPPED_PHASES.get(event.ph, "records of unknown phase")] += 1
-    if event.ph in ("s", "f", "t"):
-        _take_flow(event, timeline)
-    elif event.ph == "M" and event.args is not None:
-        if event.name == "process_name":
-            roles[process] = _PROCESSES.get(str(event.args.name).strip().lower(), OTHER)
-        elif event.name == "thread_name":
-            timeline.threads[process, str(event.tid)] = str(event.args.name or "")
-        elif event.name == "process_labels":
-            timeline.labels[process] = str(event.args.labels)
-
-
-def _take_flow(event: AscendEvent, timeline: Timeline) -> None:
-    kind = _FLOWS.get(str(event.cat), "")
-    if kind and event.id is not None:
-        flow = timeline.flows[kind].setdefault(str(event.id), Flow())
-        (flow.sources if event.ph == "s" else flow.targets).append(place(event))
+    if event.name == "process_name":
+        roles[process] = _PROCESSES.get(str(args.name).strip().lower(), OTHER)
+    elif event.name == "thread_name":
+        timeline.threads[process, str(event.tid)] = str(args.name or "")
+    elif event.name == "process_labels":
+        timeline.labels[process] = str(args.labels)
 
 
 def _role_of(event: AscendEvent, named: str) -> str:

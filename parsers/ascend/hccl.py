@@ -1,30 +1,40 @@
 """HCCL operators: one collective for each row of a "Group … Communication" thread; its planes tell wait and transfer.
 
 The name is ``hcom_<op>__<last three characters of the communicator>_<count>_<iteration>``; the count runs from the
-begin of profiling. Time on the wire is taken from the *master plane*, the first that exchanges with another rank, as
-CANN's ``communication.json`` does: the sum of its Memcpy and Reduce_Inline tasks, and of RDMASend up to its
-acknowledgement.
+begin of profiling, apart for those that the device's own processor launches (``…AicpuKernel``). Time on the wire is
+taken from the *master plane*, the first that exchanges with another rank, as CANN's ``communication.json`` does: the
+sum of its Memcpy and Reduce_Inline tasks, and of RDMA payloads up to their acknowledgement.
 """
 
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from operator import attrgetter
 
-from parsers._numbers import integer
-from parsers.ascend.events import AscendArgs, Timeline
-from parsers.ascend.tasks import DTYPES, TRANSIT, is_remote
+import numpy as np
+
+from parsers._comm_names import kind_of_name
+from parsers._numbers import integer, integers
+from parsers.ascend.events import Timeline
+from parsers.ascend.tasks import DTYPES, LOCAL_RANKS, NO_DTYPES, TRANSIT
 from parsers.ascend.timed import Timed
-from replay.trace import MISSING
+from replay.core.columns import Bool, Int64
+from replay.trace import MISSING, CollectiveKind
 
-_NAME = re.compile(r"^hcom_([a-z]+)_?_(\w{1,3})_(-?\d+)(?:_(\d+))?(?:@(\S+))?$", re.IGNORECASE)
-_GROUP_THREAD = re.compile(r"^Group (.+) Communication$", re.IGNORECASE)
+_NAME = re.compile(r"^([A-Za-z]\w*?)_{0,2}_(\w{1,3})_(-?\d+)(?:_(\d+))?(?:@(\S+))?$")
+_PREFIX = re.compile(r"^(?:hcom|hccl)_", re.IGNORECASE)
+_SERVED = re.compile(r"_?(?:Mc2)?_?Ai?cpu(?:Kernel)?$", re.IGNORECASE)
+_AIV = re.compile(r"_?Aiv(?:Kernel)?$", re.IGNORECASE)
+_GROUP_THREAD = re.compile(r"^(?:Group (.+?) )?(?:Ai?cpu )?Communication\b", re.IGNORECASE)
 _PLANE_THREAD = re.compile(r"^Plane \d+$", re.IGNORECASE)
-_PAIRWISE = re.compile(r"send|recv|receive", re.IGNORECASE)
-_NO_ARGS = AscendArgs()
+_PAIRWISE = (CollectiveKind.SEND, CollectiveKind.RECV, CollectiveKind.SEND_RECV)
+_PAYLOAD, _ACKNOWLEDGED = "rdmasend", "notify_wait"
+_NOTIFY_BYTES = 8  # of an RDMA task that only signals
+_TO_ACKNOWLEDGE, _TO_BARRIER = 2, 4  # tasks from the last payload on; sends and receives have no barrier
+_NO_COUNT = 2**32 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +49,7 @@ class HcclOp:
     group: str  # as named by the thread, or behind the @
     start_ns: int
     dur_ns: int
+    served: bool  # by a kernel of the device's own processor: a fused kernel's (MC2), or AICPU's way of a collective
     count: int
     dtype: str
     algorithm: str  # phases joined by "-": "MESH-RING"
@@ -46,54 +57,73 @@ class HcclOp:
     transfer_ns: int
     peers: tuple[int, ...]  # members of the group whose numbers show in the sub-tasks
     partner: int  # number of the other rank, of a send or receive
-    stream: int  # as the sub-tasks name it
+    streams: tuple[int, ...]  # as the sub-tasks name them
 
     @property
     def end_ns(self) -> int:
         """start + duration."""
         return self.start_ns + self.dur_ns
 
+    @property
+    def kind(self) -> CollectiveKind:
+        """Kind by the operator's name."""
+        return kind_of_name(self.operator)
+
+    @property
+    def pairwise(self) -> bool:
+        """Whether it concerns single other ranks: their counts do not agree over a group."""
+        return self.kind in _PAIRWISE
+
+
+@dataclass(frozen=True, slots=True)
+class _SubTasks:
+    """What the tasks of all planes say, one entry for each communication row."""
+
+    rows: Timed
+    name: list[str]  # lower case
+    source: Int64
+    target: Int64
+    stream: Int64
+    nbytes: Int64
+    remote: Bool  # concerns another rank
+    transit: Bool  # moves data
+    planes: dict[str, dict[int, Int64]] = field(default_factory=dict)  # group thread → plane → rows in order of start
+
 
 def hccl_ops(timeline: Timeline, rows: Timed) -> tuple[list[HcclOp], int]:
     """Collectives in order of start, and how many sub-tasks their planes hold."""
     threads = {str(event.tid): timeline.thread_of(event) for event in rows.events}
-    group_of_thread = _group_threads(threads)
+    group_of_plane = _group_threads(threads)
     big: list[int] = []
-    others = 0
-    planes: dict[str, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))  # group thread → plane → rows
+    planes: dict[str, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
     for row, event in enumerate(rows.events):
         thread = str(event.tid)
-        if thread in group_of_thread:
-            planes[group_of_thread[thread]][integer(event.tid)].append(row)
+        if thread in group_of_plane:
+            planes[group_of_plane[thread]][integer(event.tid)].append(row)
         elif _is_operator(str(event.name), threads[thread]):
             big.append(row)
-        else:
-            others += 1
     big.sort(key=lambda row: int(rows.start_ns[row]))
-    sub_tasks = others + sum(len(tasks) for own in planes.values() for tasks in own.values())
-    for own in planes.values():
-        for tasks in own.values():
-            tasks.sort(key=lambda row: int(rows.start_ns[row]))
-    return [_op(rows, row, threads, planes[str(rows.events[row].tid)]) for row in big], sub_tasks
-
-
-def _is_operator(name: str, thread: str) -> bool:
-    """Whether a row outside of the planes is an operator: by its own name, or on a thread that holds nothing else."""
-    return name.lower().startswith("hcom_") or bool(_GROUP_THREAD.match(thread)) or "communication" in thread.lower()
+    tasks = _sub_tasks(rows)
+    for group, own in planes.items():
+        tasks.planes[group] = {plane: _by_start(rows, own[plane]) for plane in sorted(own)}
+    return [_op(tasks, row, threads) for row in big], len(rows) - len(big)
 
 
 def op_of_name(name: str, start_ns: int, dur_ns: int) -> HcclOp:
     """What the name of a collective tells by itself, for rows of a table."""
     parts = _NAME.match(name)
+    base = parts[1] if parts else name
+    served = bool(_SERVED.search(base))
     return HcclOp(
         row=MISSING,
         name=name,
-        operator=parts[1] if parts else name,
+        operator=_AIV.sub("", _SERVED.sub("", _PREFIX.sub("", base))) if parts or served else name,
         suffix=parts[2] if parts else "",
         counter=int(parts[3]) if parts else MISSING,
         group=(parts[5] or "") if parts else "",
         start_ns=start_ns,
         dur_ns=dur_ns,
+        served=served,
         count=MISSING,
         dtype="",
         algorithm="",
@@ -101,97 +131,113 @@ def op_of_name(name: str, start_ns: int, dur_ns: int) -> HcclOp:
         transfer_ns=MISSING,
         peers=(),
         partner=MISSING,
-        stream=MISSING,
+        streams=(),
     )
+
+
+def buffer_counts(op: HcclOp, size: int) -> tuple[int, int]:
+    """Elements of the input and of the output buffer in a group of ``size`` ranks, -1 unknown.
+
+    HCCL reports the count that its caller gave: of this rank's own part where every rank has an equal one, and the sum
+    over all parts in the operators whose name ends in v (hccl, op_base.cc and GetHcclDfxOpInfoDataCount).
+    """
+    count, whole = op.count, op.count * size if size > 0 and op.count >= 0 else MISSING
+    parted = op.operator.lower().rstrip("c").endswith("v")
+    if op.kind == CollectiveKind.ALL_TO_ALL:
+        return (count, MISSING) if parted else (whole, whole)
+    if op.kind in (CollectiveKind.ALL_GATHER, CollectiveKind.GATHER):
+        return (MISSING, count) if parted else (count, whole)
+    if op.kind in (CollectiveKind.REDUCE_SCATTER, CollectiveKind.SCATTER):
+        return (MISSING, count) if parted else (whole, count)
+    return count, count
+
+
+def _is_operator(name: str, thread: str) -> bool:
+    """Whether a row outside of the planes is an operator: by its own name, or on a thread that holds nothing else."""
+    return bool(_PREFIX.match(name)) or "communication" in thread.lower()
 
 
 def _group_threads(threads: dict[str, str]) -> dict[str, str]:
     """Plane thread → the thread of its group, which stands before it."""
-    groups = sorted(integer(tid) for tid, name in threads.items() if not _PLANE_THREAD.match(name))
+    groups = np.array(sorted(integer(tid) for tid, name in threads.items() if not _PLANE_THREAD.match(name)), np.int64)
     found = {}
     for tid in (tid for tid, name in threads.items() if _PLANE_THREAD.match(name)):
-        before = bisect_left(groups, integer(tid)) - 1
+        before = int(np.searchsorted(groups, integer(tid))) - 1
         found[tid] = str(groups[before]) if before >= 0 else ""
     return found
 
 
-def _op(rows: Timed, row: int, threads: dict[str, str], planes: dict[int, list[int]]) -> HcclOp:
-    event = rows.events[row]
-    args = event.args or _NO_ARGS
-    start, dur = int(rows.start_ns[row]), int(rows.dur_ns[row])
-    inside = {plane: _between(rows, tasks, start, start + dur) for plane, tasks in sorted(planes.items())}
-    tasks = [task for own in inside.values() for task in own]
+def _sub_tasks(rows: Timed) -> _SubTasks:
+    name = [str(event.name).lower() for event in rows.events]
+    source, target, stream, nbytes = (
+        integers([read(args) for args in rows.args])
+        for read in map(attrgetter, ("source_rank", "target_rank", "stream_id", "packet_bytes"))
+    )
+    elsewhere = (source >= 0) & (target >= 0) & (source != target)
+    remote = elsewhere & ~np.isin(source, LOCAL_RANKS) & ~np.isin(target, LOCAL_RANKS)
+    transit = np.array([word in TRANSIT for word in name], np.bool_)
+    payload = np.array([word == _PAYLOAD for word in name], np.bool_)
+    transit &= ~payload | (nbytes > _NOTIFY_BYTES)
+    return _SubTasks(rows, name, source, target, stream, nbytes, remote, transit)
+
+
+def _by_start(rows: Timed, tasks: Sequence[int]) -> Int64:
+    own = np.array(tasks, np.int64)
+    return own[np.argsort(rows.start_ns[own], kind="stable")]
+
+
+def _op(tasks: _SubTasks, row: int, threads: dict[str, str]) -> HcclOp:
+    rows = tasks.rows
+    event, args = rows.events[row], rows.args[row]
+    told = op_of_name(str(event.name), int(rows.start_ns[row]), int(rows.dur_ns[row]))
+    planes = [_within(rows, plane, told) for plane in tasks.planes.get(str(event.tid), {}).values()]
+    inside = np.concatenate([np.zeros(0, np.int64), *planes])
+    remote = inside[tasks.remote[inside]]
     named = _GROUP_THREAD.match(threads.get(str(event.tid), ""))
-    dtype = str(args.data_type or "")
-    told = op_of_name(str(event.name), start, dur)
+    dtype = str(args.data_type or "").upper()
+    count = integer(args.count)
+    transfer = next((_transfer_ns(tasks, plane, told) for plane in planes if _exchanges(tasks, plane)), MISSING)
+    peers = np.unique(np.concatenate([tasks.source[remote], tasks.target[remote]]))
+    partners = np.unique(tasks.target[remote])  # sub-tasks name their own rank as the source
     return replace(
         told,
         row=row,
-        group=told.group or (named[1] if named else ""),
-        count=integer(args.count),
-        dtype=DTYPES.get(dtype.upper(), dtype),
+        group=told.group or (named[1] or "" if named else ""),
+        count=MISSING if count == _NO_COUNT else count,
+        dtype=DTYPES.get(dtype, "" if dtype in NO_DTYPES else dtype),
         algorithm=str(args.algorithm or ""),
         rank_size=integer(args.rank_size),
-        transfer_ns=min(_transfer_ns(rows, inside), dur),
-        peers=_peers(rows, tasks),
-        partner=_partner(rows, tasks) if _PAIRWISE.match(told.operator) else MISSING,
-        stream=next((integer(_args(rows, task).stream_id) for task in tasks), MISSING),
+        transfer_ns=min(transfer, told.dur_ns),
+        peers=tuple(peers.tolist()),
+        partner=int(partners[0]) if told.pairwise and len(partners) == 1 else MISSING,
+        streams=tuple(np.unique(tasks.stream[inside][tasks.stream[inside] >= 0]).tolist()),
     )
 
 
-def _between(rows: Timed, tasks: Sequence[int], start: int, end: int) -> list[int]:
-    first = bisect_left(tasks, start, key=lambda row: int(rows.start_ns[row]))
-    last = bisect_left(tasks, end, key=lambda row: int(rows.start_ns[row]))
-    return list(tasks[first:last])
+def _within(rows: Timed, plane: Int64, op: HcclOp) -> Int64:
+    first, last = np.searchsorted(rows.start_ns[plane], (op.start_ns, op.end_ns)).tolist()
+    return plane[first:last]
 
 
-def _transfer_ns(rows: Timed, planes: dict[int, list[int]]) -> int:
-    """Time on the wire of the master plane, -1 where no plane exchanges with another rank."""
-    for tasks in planes.values():
-        if any(_is_remote_transit(rows, task) for task in tasks):
-            return sum(_transit_ns(rows, tasks, at) for at in range(len(tasks)))
-    return MISSING
+def _exchanges(tasks: _SubTasks, plane: Int64) -> bool:
+    return bool((tasks.remote[plane] & tasks.transit[plane]).any())
 
 
-def _is_remote_transit(rows: Timed, task: int) -> bool:
-    args = _args(rows, task)
-    return _is_transit(rows, task) and is_remote(integer(args.source_rank), integer(args.target_rank))
+def _transfer_ns(tasks: _SubTasks, plane: Int64, op: HcclOp) -> int:
+    """Time on the wire of the tasks of one plane."""
+    payload = tasks.transit[plane] & [tasks.name[row] == _PAYLOAD for row in plane.tolist()]
+    total = int(tasks.rows.dur_ns[plane[tasks.transit[plane] & ~payload]].sum())
+    ends = np.flatnonzero(payload & ~np.append(payload[1:], False))
+    begins = np.flatnonzero(payload & ~np.append(False, payload[:-1]))
+    for first, last in zip(begins.tolist(), ends.tolist(), strict=True):  # posted in no time; a notify acknowledges
+        total += _acknowledged(tasks, plane, last, op) - int(tasks.rows.start_ns[plane[first]])
+    return total
 
 
-def _is_transit(rows: Timed, task: int) -> bool:
-    name = str(rows.events[task].name).lower()
-    if name == "rdmasend":  # those without bytes only notify
-        return integer(_args(rows, task).packet_bytes) > 0
-    return name in TRANSIT
-
-
-def _transit_ns(rows: Timed, tasks: Sequence[int], at: int) -> int:
-    task = tasks[at]
-    if not _is_transit(rows, task):
-        return 0
-    if str(rows.events[task].name).lower() == "rdmasend":  # posted in no time; the notify that follows acknowledges
-        for later in tasks[at + 1 :]:
-            if str(rows.events[later].name).lower() == "notify_wait":
-                return int(rows.start_ns[later] + rows.dur_ns[later] - rows.start_ns[task])
-            if _is_transit(rows, later):
-                break
-    return int(rows.dur_ns[task])
-
-
-def _peers(rows: Timed, tasks: Sequence[int]) -> tuple[int, ...]:
-    seen: set[int] = set()
-    for args in (_args(rows, task) for task in tasks):
-        source, target = integer(args.source_rank), integer(args.target_rank)
-        if is_remote(source, target):
-            seen.update((source, target))
-    return tuple(sorted(seen))
-
-
-def _partner(rows: Timed, tasks: Sequence[int]) -> int:
-    """Target of the first sub-task that concerns another rank: sub-tasks name their own rank as the source."""
-    ends = ((integer(args.source_rank), integer(args.target_rank)) for args in (_args(rows, task) for task in tasks))
-    return next((target for source, target in ends if is_remote(source, target)), MISSING)
-
-
-def _args(rows: Timed, task: int) -> AscendArgs:
-    return rows.events[task].args or _NO_ARGS
+def _acknowledged(tasks: _SubTasks, plane: Int64, last: int, op: HcclOp) -> int:
+    """When the payload that ends with task ``last`` of a plane had arrived; its own end where no notify tells."""
+    for after in (_TO_BARRIER, _TO_ACKNOWLEDGE)[op.pairwise :]:
+        at = last + after
+        if at < len(plane) and tasks.name[plane[at]] == _ACKNOWLEDGED:
+            return tasks.rows.end_of(int(plane[at]))
+    return tasks.rows.end_of(int(plane[last]))

@@ -7,107 +7,125 @@ itself. The number written into both rows is the connection, or a free one.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 
-from parsers._numbers import integer
-from parsers.ascend.events import AscendArgs, AscendEvent, Flow, Timeline, place
+import numpy as np
+
+from parsers._nesting import innermost
+from parsers._numbers import Scalar, integers
+from parsers.ascend.events import AscendEvent, Place, Timeline, place
 from parsers.ascend.timed import Timed
-from replay.trace import MISSING
+from replay.core.columns import Bool, Int64
 
-_NO_ARGS = AscendArgs()
-_Place = tuple[str, str, str]
+_QUEUED = attrgetter("queued")
+_PUT, _TAKE, _FUNCTION = "enqueue", "dequeue", "python_function"
 
 
 @dataclass(slots=True)
 class Launching:
-    """Correlations of device rows and of framework or CANN rows, by the identity of the row."""
+    """Correlation of every row, by which a launch and what it launched find each other; -1 none."""
 
-    of: dict[int, int] = field(default_factory=dict)  # id(event) → correlation
-    launching: set[int] = field(default_factory=set)  # id(event) of framework rows that launch work themselves
+    cann: Int64
+    framework: Int64
+    device: Int64
+    launches: Bool  # framework rows that launch work themselves
     inferred: Counter[str] = field(default_factory=Counter)
 
 
-def connection(event: AscendEvent) -> int:
-    """``connection_id`` of a row, -1 none."""
-    return integer((event.args or _NO_ARGS).connection)
-
-
-def queue_number(event: AscendEvent) -> int:
+def queue_numbers(rows: Timed) -> Int64:
     """``correlation_id`` by which an Enqueue and its Dequeue find each other, -1 none."""
-    return integer((event.args or _NO_ARGS).queued)
+    return integers(list(map(_QUEUED, rows.args)))
 
 
-def find_launches(timeline: Timeline, cann: Timed, framework: Timed, device: Sequence[AscendEvent]) -> Launching:
+def find_launches(timeline: Timeline, cann: Timed, framework: Timed, device: Timed) -> Launching:
     """Launches of all ``device`` rows."""
-    found = Launching()
-    known = {number: event for event in reversed(cann.events) if (number := connection(event)) > 0}
-    free = max([0, *known, *(connection(event) for event in device)]) + 1
-    rest = []
-    for event in device:
-        number = connection(event)
-        if number in known:
-            found.of[id(event)] = found.of[id(known[number])] = number
-        else:
-            rest.append(event)
-    by_arrow = {place(event): event for event in reversed(cann.events)} if rest else {}
-    rest, free = _by_arrows(found, timeline.flows["launch"], by_arrow, rest, free)
-    operators = _Operators(framework) if rest else None
-    if operators is not None:
-        joined = dict(operators.launchers(timeline.flows["op"]))
-        before = len(rest)
-        rest, free = _by_arrows(found, timeline.flows["op"], joined, rest, free)
-        found.launching = {id(event) for event in joined.values() if id(event) in found.of}
-        found.inferred["device tasks joined to the operator they come from"] += before - len(rest)
+    numbers = cann.connection.copy(), framework.connection.copy(), device.connection.copy()
+    found = Launching(*numbers, np.zeros(len(framework), np.bool_))
+    known = (device.connection > 0) & np.isin(device.connection, cann.connection)
+    rest = np.flatnonzero(~known).tolist()
+    calls = _hosts(_tails(timeline.arrows["launch"], device, rest), cann, np.ones(len(cann), np.bool_))
+    _join(found.device, found.cann, calls)
+    rest = [row for row in rest if row not in calls]
+    category = np.array([str(event.cat) for event in framework.events])
+    operators = _hosts(_tails(timeline.arrows["op"], device, rest), framework, ~np.isin(category, (_PUT, _TAKE)))
+    launchers = _Queue(framework, category).launchers(operators, device) if operators else {}
+    _join(found.device, found.framework, launchers)
+    found.launches[list(launchers.values())] = True
+    found.inferred["device tasks joined to the operator they come from"] += len(launchers)
     return found
 
 
-def _by_arrows(
-    found: Launching, flows: dict[str, Flow], launcher: dict[_Place, AscendEvent], device: list[AscendEvent], free: int
-) -> tuple[list[AscendEvent], int]:
-    """Join ``device`` rows at the head of an arrow to what stands at its tail; the rest, and the next free number."""
-    tail = {target: flow.sources[0] for flow in flows.values() if flow.sources for target in flow.targets}
-    rest = []
-    for event in device:
-        host = launcher.get(tail.get(place(event), ("", "", "")))
-        if host is None:
-            rest.append(event)
-            continue
-        if id(host) not in found.of:
-            found.of[id(host)] = connection(host) if connection(host) > 0 else free
+def _join(device: Int64, host: Int64, launcher: dict[int, int]) -> None:
+    """Give each device row the number of its ``launcher``, which gets one where it has none."""
+    free = 1 + int(max(device.max(initial=0), host.max(initial=0)))
+    for row, call in launcher.items():
+        if host[call] <= 0:
+            host[call] = free
             free += 1
-        found.of[id(event)] = found.of[id(host)]
-    return rest, free
+        device[row] = host[call]
 
 
-class _Operators:
-    """Framework rows by place, and the queue entries that operators make."""
+def _tails(ends: Sequence[AscendEvent], device: Timed, rows: Sequence[int]) -> dict[int, Place]:
+    """Those of the device ``rows`` at which an arrow ends → where it begins."""
+    if not (ends and rows):
+        return {}
+    wanted: dict[Place, list[int]] = defaultdict(list)
+    for row in rows:
+        wanted[place(device.events[row])].append(row)
+    heads: dict[Scalar, list[int]] = defaultdict(list)
+    for end in ends:
+        if end.ph != "s" and (at := wanted.get(place(end))):
+            heads[end.id] += at
+    begins = {end.id: place(end) for end in reversed(ends) if end.ph == "s" and end.id in heads}
+    return {row: begins[number] for number, found in heads.items() if number in begins for row in found}
 
-    def __init__(self, framework: Timed) -> None:
-        self._at: dict[_Place, tuple[AscendEvent, int, int]] = {}
-        self._puts: dict[str, list[tuple[int, int]]] = defaultdict(list)  # thread → (start, queue number)
-        self._takes: dict[int, AscendEvent] = {}
-        for event, start, dur in zip(
-            framework.events, framework.start_ns.tolist(), framework.dur_ns.tolist(), strict=True
-        ):
-            if event.cat == "enqueue":
-                self._puts[str(event.tid)].append((start, queue_number(event)))
-            elif event.cat == "dequeue":
-                self._takes[queue_number(event)] = event
-            elif event.cat == "cpu_op":
-                self._at.setdefault(place(event), (event, start, start + dur))
-        for puts in self._puts.values():
-            puts.sort()
 
-    def launchers(self, flows: dict[str, Flow]) -> list[tuple[_Place, AscendEvent]]:
-        """Tail of every arrow with the row that launches: the queue's taker, else the operator."""
-        tails = [flow.sources[0] for flow in flows.values() if flow.sources]
-        return [(tail, self._launcher(*self._at[tail])) for tail in tails if tail in self._at]
+def _hosts(tails: dict[int, Place], rows: Timed, allowed: Bool) -> dict[int, int]:
+    """Device row → the first host row, of those ``allowed``, that begins at the tail of its arrow."""
+    if not tails:
+        return {}
+    wanted = set(tails.values())
+    at: dict[Place, int] = {}
+    for row in np.flatnonzero(allowed).tolist():
+        here = place(rows.events[row])
+        if here in wanted:
+            at.setdefault(here, row)
+    return {row: at[tail] for row, tail in tails.items() if tail in at}
 
-    def _launcher(self, operator: AscendEvent, start: int, end: int) -> AscendEvent:
-        puts = self._puts.get(str(operator.tid), [])
-        at = bisect_left(puts, (start, MISSING))
-        inside = at < len(puts) and puts[at][0] < end
-        return self._takes.get(puts[at][1], operator) if inside else operator
+
+class _Queue:
+    """What operators put into the task queue, and the rows that take it out."""
+
+    def __init__(self, framework: Timed, category: np.ndarray) -> None:
+        numbers = queue_numbers(framework)
+        threads = {tid: code for code, tid in enumerate({event.tid for event in framework.events})}
+        lane = np.array([threads[event.tid] for event in framework.events], np.int64)
+        takes = np.flatnonzero(category == _TAKE)
+        taker = dict(zip(numbers[takes[::-1]].tolist(), takes[::-1].tolist(), strict=True))
+        puts = np.flatnonzero(category == _PUT)
+        puts = puts[np.argsort(framework.start_ns[puts], kind="stable")]
+        ranges = np.flatnonzero(~np.isin(category, (_PUT, _TAKE, _FUNCTION)))
+        within = innermost(lane, framework.start_ns, framework.dur_ns, ranges, puts)
+        self._takes: dict[int, list[int]] = defaultdict(list)  # operator → takers of what it put itself, in order
+        for put, operator in zip(puts.tolist(), within.tolist(), strict=True):
+            if operator >= 0 and int(numbers[put]) in taker:
+                self._takes[operator].append(taker[int(numbers[put])])
+
+    def launchers(self, operators: dict[int, int], device: Timed) -> dict[int, int]:
+        """Device row → the queue's taker, else the operator.
+
+        An operator that put as much into the queue as it launched put one for each, in order; else the first take
+        stands for all.
+        """
+        launched: dict[int, list[int]] = defaultdict(list)
+        for row, operator in operators.items():
+            launched[operator].append(row)
+        found: dict[int, int] = {}
+        for operator, rows in launched.items():
+            takes = self._takes.get(operator) or [operator]
+            rows.sort(key=lambda row: int(device.start_ns[row]))
+            found |= dict(zip(rows, takes if len(takes) == len(rows) else takes[:1] * len(rows), strict=True))
+        return found

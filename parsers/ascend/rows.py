@@ -7,30 +7,35 @@ Analysis) are summed up and kept apart.
 
 from __future__ import annotations
 
-import re
-from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 
 import numpy as np
 
-from parsers._categories import MODULE_PREFIX
-from parsers._numbers import integer
+from parsers._numbers import Scalar, integer, integers
 from parsers._rows import COLUMNS, CommInfo, Rows
-from parsers.ascend.events import AscendArgs, AscendEvent, Timeline
-from parsers.ascend.hccl import HcclOp, hccl_ops
-from parsers.ascend.launches import Launching, connection, find_launches, queue_number
-from parsers.ascend.tasks import kind_of_task
+from parsers.ascend.carriers import carriers_of, fused_kernel, servers
+from parsers.ascend.events import PYTHON_FUNCTIONS, Timeline
+from parsers.ascend.hccl import HcclOp, buffer_counts, hccl_ops
+from parsers.ascend.lanes import Lanes, device_number
+from parsers.ascend.launches import Launching, find_launches, queue_numbers
+from parsers.ascend.tasks import task
 from parsers.ascend.text import dims_json, types_json
-from parsers.ascend.timed import Timed, timed
-from replay.core.columns import Interner
-from replay.trace import MISSING, EventKind, Lane
+from parsers.ascend.timed import Timed, chosen, joined, timed
+from replay.core.columns import Bool, Int64, Interner
+from replay.trace import MISSING, EventKind
 
-_NO_ARGS = AscendArgs()
-_FUSED_SUFFIX = re.compile(r"_?Ai?cpu(?:Kernel)?$", re.IGNORECASE)
-_CARRIES = re.compile(r"SDMA|RDMA|NOTIFY|WRITE.VALUE", re.IGNORECASE)  # task types that move or signal
 _WAITING = frozenset({"aten::_local_scalar_dense"})  # operators that stand for the sync inside, where no call does
-_DEVICE_BITS = 31  # of a process id
+_ENQUEUE = "Enqueue"  # newer versions append what the Dequeue names as well
+_NOTHING = -1
+_SEQUENCE, _SIZE, _TID = attrgetter("sequence"), attrgetter("size"), attrgetter("tid")
+_KIND_OF_CATEGORY: dict[Scalar, EventKind] = {
+    "enqueue": EventKind.RUNTIME,
+    "dequeue": EventKind.RUNTIME,
+    "python_function": EventKind.MODULE,  # the others are let go of while reading
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,205 +54,154 @@ class AscendContent:
 def read_rows(timeline: Timeline, *, keep_modules: bool) -> AscendContent:
     """Rows of ``timeline``; their collectives carry what the timeline tells of them, without a group yet."""
     dropped: Counter[str] = Counter()
-    host = {role: timed(timeline.rows[role], dropped) for role in ("framework", "cann")}
-    device = timed(timeline.rows["device"], dropped)
+    framework, cann = (timed(timeline.rows[role], dropped) for role in ("framework", "cann"))
+    tasks = timed(timeline.rows["device"], dropped)
     communication = timed(timeline.rows["communication"], dropped)
     ops, sub_tasks = hccl_ops(timeline, communication)
-    big = [communication.events[op.row] for op in ops]
-    launching = find_launches(timeline, host["cann"], host["framework"], [*device.events, *big])
-    builder = _Builder(timeline, launching, keep_modules=keep_modules)
+    big = chosen(communication, [op.row for op in ops])
+    launching = find_launches(timeline, cann, framework, joined(tasks, big))
+    builder = _Builder(timeline, launching)
     builder.skipped["sub-tasks of collectives (planes)"] += sub_tasks
-    for role in ("framework", "cann"):
-        builder.add_host(host[role], role)
-    builder.add_device(device, communication, ops)
+    builder.add_framework(framework, keep_modules=keep_modules)
+    builder.add_calls(cann)
+    builder.add_device(tasks, big, ops)
     overlap = timed(timeline.rows["overlap"], dropped)
     builder.skipped["derived rows (Overlap Analysis)"] += len(overlap)
     builder.skipped["rows of other processes"] += len(timeline.rows["other"])
     overlap_ns: Counter[str] = Counter()
     for event, dur in zip(overlap.events, overlap.dur_ns.tolist(), strict=True):
         overlap_ns[str(event.name)] += dur
-    inferred = +launching.inferred
-    rows, found = builder.finish()
-    return AscendContent(rows, found, builder.device, dict(overlap_ns), +builder.skipped, dropped, inferred)
+    inferred = launching.inferred + builder.inferred
+    device = device_number(timeline, "")
+    return AscendContent(builder.finish(), builder.ops, device, dict(overlap_ns), +builder.skipped, dropped, inferred)
 
 
 class _Builder:
     """Growing columns of one timeline."""
 
-    def __init__(self, timeline: Timeline, launching: Launching, *, keep_modules: bool) -> None:
+    def __init__(self, timeline: Timeline, launching: Launching) -> None:
         self.skipped: Counter[str] = Counter()
-        self.device = device_number(timeline, "")
-        self._timeline, self._launching, self._keep_modules = timeline, launching, keep_modules
+        self.inferred: Counter[str] = Counter()
+        self.ops: dict[int, HcclOp] = {}
+        self._launching = launching
+        self._called = not timeline.rows["cann"]  # operators stand for the calls inside
+        self._lanes = Lanes(timeline)
         self._names, self._shapes, self._dtypes = Interner(), Interner(), Interner()
-        self._lanes: dict[tuple[bool, str], int] = {}
-        self._lane_list: list[Lane] = []
-        self._columns: dict[str, list[int]] = {name: [] for name in COLUMNS}
-        self._comms: dict[int, CommInfo] = {}
-        self._ops: dict[int, HcclOp] = {}
+        self._parts: list[dict[str, Int64]] = []
+        self._count = 0
+        self.comms: dict[int, CommInfo] = {}
 
-    def _add(self, kind: EventKind, name: str, times: tuple[int, int], lane: int, **values: int) -> int:
-        row = len(self._columns["start_ns"])
-        given = {"start_ns": times[0], "dur_ns": times[1], "kind": int(kind), "name": self._names.code(name)}
-        given |= {"lane": lane, **values}
-        for column, rows in self._columns.items():
-            rows.append(given.get(column, MISSING))
-        return row
+    def _add(self, rows: Timed, **columns: Int64) -> int:
+        """Rows with these columns beside their times, the others missing; number of the first."""
+        first, count = self._count, len(rows)
+        given = {"start_ns": rows.start_ns, "dur_ns": rows.dur_ns, **columns}
+        nothing = np.full(count, MISSING, np.int64)
+        self._parts.append({name: given.get(name, nothing) for name in COLUMNS})
+        self._count += count
+        return first
 
-    def add_host(self, rows: Timed, role: str) -> None:
-        """Framework or CANN rows."""
-        for event, start, dur in zip(rows.events, rows.start_ns.tolist(), rows.dur_ns.tolist(), strict=True):
-            kind, name = self._host_kind(event, role)
-            if kind is None:
-                self.skipped["python functions"] += 1
-                continue
-            args = event.args or _NO_ARGS
-            values = {"correlation": self._launching.of.get(id(event), connection(event))}
-            values |= {"external_id": queue_number(event), "sequence": integer(args.sequence)}
-            if args.dims or args.dtypes:
-                values["shape"] = self._shapes.code(dims_json(bytes(args.dims)))
-                values["dtype"] = self._dtypes.code(types_json(bytes(args.dtypes)))
-            self._add(kind, name, (start, dur), self._thread(event), **values)
+    def _named(self, names: Iterable[str]) -> Int64:
+        return np.array([*map(self._names.code, names)], np.int64)
 
-    def _host_kind(self, event: AscendEvent, role: str) -> tuple[EventKind | None, str]:
-        name = str(event.name)
-        waits = name in _WAITING and not self._timeline.rows["cann"]
-        if role == "cann" or waits or id(event) in self._launching.launching:
-            return EventKind.RUNTIME, name
-        if event.cat == "enqueue":
-            return EventKind.RUNTIME, "Enqueue"  # newer versions append what the Dequeue names as well
-        if event.cat == "dequeue":
-            return EventKind.RUNTIME, name
-        if event.cat == "python_function":
-            kept = self._keep_modules and name.startswith(MODULE_PREFIX)
-            return (EventKind.MODULE if kept else None), name
-        return EventKind.CPU_OP, name
+    def add_framework(self, rows: Timed, *, keep_modules: bool) -> None:
+        """Operators, modules, and both ends of the task queue."""
+        kind = np.array([_KIND_OF_CATEGORY.get(event.cat, EventKind.CPU_OP) for event in rows.events], np.int64)
+        names = [_ENQUEUE if event.cat == "enqueue" else str(event.name) for event in rows.events]
+        kind[self._launching.launches] = EventKind.RUNTIME
+        if self._called:
+            kind[[name in _WAITING for name in names]] = EventKind.RUNTIME
+        columns = {
+            "kind": kind,
+            "name": self._named(names),
+            "lane": self._lanes.threads(rows.events),
+            "correlation": self._launching.framework,
+            "external_id": queue_numbers(rows),
+            "sequence": integers(list(map(_SEQUENCE, rows.args))),
+            "shape": _coded(self._shapes, [bytes(args.dims) for args in rows.args], dims_json),
+            "dtype": _coded(self._dtypes, [bytes(args.dtypes) for args in rows.args], types_json),
+        }
+        kept = np.flatnonzero((kind != EventKind.MODULE) | keep_modules)
+        self.skipped[PYTHON_FUNCTIONS] += len(rows) - len(kept)
+        self._add(chosen(rows, kept), **{name: column[kept] for name, column in columns.items()})
 
-    def add_device(self, tasks: Timed, communication: Timed, ops: Sequence[HcclOp]) -> None:
+    def add_calls(self, rows: Timed) -> None:
+        """Calls of CANN's layers."""
+        kind = np.full(len(rows), EventKind.RUNTIME, np.int64)
+        name, lane = self._named(str(event.name) for event in rows.events), self._lanes.threads(rows.events)
+        self._add(rows, kind=kind, name=name, lane=lane, correlation=self._launching.cann)
+
+    def add_device(self, tasks: Timed, big: Timed, ops: Sequence[HcclOp]) -> None:
         """Device tasks on their streams, and collectives on the stream that carries them out."""
-        carriers = _carriers(tasks, communication, ops)
-        carried = {task for own in carriers for task in own}
-        kernels: dict[str, list[tuple[int, int, int]]] = defaultdict(list)  # name → (start, end, row)
-        for at, event in enumerate(tasks.events):
-            if at in carried:
-                self.skipped["device tasks of collectives"] += 1
-                continue
-            args = event.args or _NO_ARGS
-            name = str(event.name)
-            kind = kind_of_task(name, str(args.task_type or ""))
-            if kind is None:
-                self.skipped["device bookkeeping tasks"] += 1
-                continue
-            if kind == EventKind.MEMCPY and args.task_type and str(args.task_type) not in name:
-                name = f"{name} ({args.task_type})"  # tells copies over the host's bus from those inside of the device
-            times = int(tasks.start_ns[at]), int(tasks.dur_ns[at])
-            stream, number = integer(event.tid), self._launching.of.get(id(event), connection(event))
-            values = {"correlation": number, "stream": stream, "nbytes": integer(args.size)}
-            row = self._add(kind, name, times, self._stream(event, stream), **values)
-            if kind == EventKind.KERNEL:
-                kernels[name].append((times[0], times[0] + times[1], row))
-        for op, own in zip(ops, carriers, strict=True):
-            self._add_collective(op, communication.events[op.row], tasks, own, kernels)
+        carriers = carriers_of(tasks, big, ops)
+        carried = np.zeros(len(tasks), np.bool_)
+        carried[[*(row for own in carriers for row in own), *servers(tasks, ops)]] = True
+        kernels = self._add_tasks(tasks, carried)
+        alone = [at for at, op in enumerate(ops) if not (op.served and self._fuse(op, kernels))]
+        where = [tasks.events[own[0]] if own else event for own, event in zip(carriers, big.events, strict=True)]
+        stream = [
+            integer(event.tid) if own else next(iter(op.streams), MISSING)
+            for event, own, op in zip(where, carriers, ops, strict=True)
+        ]
+        names = [f"hcom_{op.operator}_" if op.suffix else op.name for op in ops]
+        first = self._add(
+            chosen(big, alone),
+            kind=np.full(len(alone), EventKind.KERNEL, np.int64),
+            name=self._named(names[at] for at in alone),
+            lane=self._lanes.streams([where[at] for at in alone], np.array([stream[at] for at in alone], np.int64)),
+            stream=np.array([stream[at] for at in alone], np.int64),
+            correlation=self._launching.device[len(tasks) :][alone],
+        )
+        for row, at in enumerate(alone, first):
+            self.comms[row], self.ops[row] = _comm_info(ops[at], names[at]), ops[at]
 
-    def _add_collective(
-        self,
-        op: HcclOp,
-        event: AscendEvent,
-        tasks: Timed,
-        carriers: Sequence[int],
-        kernels: dict[str, list[tuple[int, int, int]]],
-    ) -> None:
-        fused = _fused_kernel(op, kernels)
-        if fused >= 0:  # one op with both parts: the kernel is where it runs, the row tells what it exchanges
+    def _add_tasks(self, tasks: Timed, carried: Bool) -> list[tuple[str, int, int, int]]:
+        """Tasks that are ops by themselves; (name, start, end, row) of the kernels among them."""
+        what = [task(str(e.name), str(a.task_type or "")) for e, a in zip(tasks.events, tasks.args, strict=True)]
+        kinds = np.array([_NOTHING if found.kind is None else found.kind for found in what], np.int64)
+        kept = np.flatnonzero(~carried & (kinds != _NOTHING))
+        self.skipped["device tasks of collectives"] += int(carried.sum())
+        self.skipped["device bookkeeping tasks"] += len(tasks) - int(carried.sum()) - len(kept)
+        own, names = chosen(tasks, kept), [what[row].name for row in kept.tolist()]
+        for row in kept.tolist():
+            if not what[row].known:
+                self.inferred[f"device tasks of unknown type {tasks.args[row].task_type or 'none'}, taken as work"] += 1
+        stream = integers(list(map(_TID, own.events)))
+        first = self._add(
+            own,
+            kind=kinds[kept],
+            name=self._named(names),
+            lane=self._lanes.streams(own.events, stream),
+            stream=stream,
+            correlation=self._launching.device[: len(tasks)][kept],
+            nbytes=integers(list(map(_SIZE, own.args))),
+        )
+        is_kernel = np.flatnonzero(kinds[kept] == EventKind.KERNEL).tolist()
+        return [(names[at], int(own.start_ns[at]), own.end_of(at), first + at) for at in is_kernel]
+
+    def _fuse(self, op: HcclOp, kernels: Sequence[tuple[str, int, int, int]]) -> bool:
+        """Make ``op`` the other part of the kernel beside it, which is where it runs, if there is one."""
+        row = fused_kernel(op, kernels)
+        if row >= 0:
             self.skipped["communication rows of fused kernels"] += 1
-            self._comms[fused], self._ops[fused] = _comm_info(op, op.name), replace(op, transfer_ns=MISSING)
-            return
-        stream = integer(tasks.events[carriers[0]].tid) if carriers else op.stream
-        lane = self._stream(tasks.events[carriers[0]] if carriers else event, stream)
-        name = f"hcom_{op.operator}_" if op.suffix else op.name
-        values = {"correlation": self._launching.of.get(id(event), connection(event)), "stream": stream}
-        row = self._add(EventKind.KERNEL, name, (op.start_ns, op.dur_ns), lane, **values)
-        self._comms[row], self._ops[row] = _comm_info(op, name), op
+            self.comms[row], self.ops[row] = _comm_info(op, op.name), replace(op, transfer_ns=MISSING)
+        return row >= 0
 
-    def _thread(self, event: AscendEvent) -> int:
-        tid = str(event.tid)
-        label = (self._timeline.thread_of(event) or f"thread {tid}").replace("Thread ", "thread ", 1)
-        return self._lane((False, tid), Lane(MISSING, False, label, tid=tid))
-
-    def _stream(self, event: AscendEvent, stream: int) -> int:
-        """Lane of a stream of the device of ``event``; what has no stream lies on its thread."""
-        device = device_number(self._timeline, str(event.pid))
-        label = f"stream {stream}" if stream >= 0 else self._timeline.thread_of(event) or str(event.tid)
-        lane = Lane(MISSING, True, label, device, stream, tid="" if stream >= 0 else label)
-        return self._lane((True, f"{device} {label}"), lane)
-
-    def _lane(self, key: tuple[bool, str], lane: Lane) -> int:
-        if key not in self._lanes:
-            self._lanes[key] = len(self._lane_list)
-            self._lane_list.append(lane)
-        return self._lanes[key]
-
-    def finish(self) -> tuple[Rows, dict[int, HcclOp]]:
-        """All rows, and the collectives among them."""
-        columns = {name: np.array(values, np.int64) for name, values in self._columns.items()}
+    def finish(self) -> Rows:
+        """All rows."""
+        empty = np.zeros(0, np.int64)
+        columns = {name: np.concatenate([empty, *(part[name] for part in self._parts)]) for name in COLUMNS}
         tables = {"names": self._names.names, "shapes": self._shapes.names, "dtypes": self._dtypes.names}
-        return Rows(**columns, **tables, lanes=tuple(self._lane_list), comms=self._comms), self._ops  # type: ignore[arg-type]
+        return Rows(**columns, **tables, lanes=self._lanes.all, comms=self.comms)  # type: ignore[arg-type]
+
+
+def _coded(table: Interner, raw: Sequence[bytes], read: Callable[[bytes], str]) -> Int64:
+    """Codes of what ``raw`` says, -1 where it is absent."""
+    codes = {text: table.code(read(text)) if text else MISSING for text in dict.fromkeys(raw)}
+    return np.array([codes[text] for text in raw], np.int64)
 
 
 def _comm_info(op: HcclOp, name: str) -> CommInfo:
-    """What the timeline tells of a collective: one count of elements, taken for both of its buffers."""
+    """What the timeline tells of a collective by itself."""
+    sent, received = buffer_counts(op, op.rank_size)
     told = CommInfo(name, dtype=op.dtype, transfer_ns=op.transfer_ns, algorithm=op.algorithm)
-    return replace(told, in_nelems=op.count, out_nelems=op.count)
-
-
-def _carriers(tasks: Timed, communication: Timed, ops: Sequence[HcclOp]) -> list[list[int]]:
-    """Device tasks that carry out each collective: those of its connection, else those that move data in its time."""
-    by_connection: dict[int, list[int]] = defaultdict(list)
-    moving: list[int] = []
-    for at, event in enumerate(tasks.events):
-        by_connection[connection(event)].append(at)
-        if _CARRIES.search(str((event.args or _NO_ARGS).task_type or "")):
-            moving.append(at)
-    moving.sort(key=lambda at: int(tasks.start_ns[at]))
-    begins = tasks.start_ns[moving]
-    found = []
-    for op in ops:
-        number = connection(communication.events[op.row])
-        own = by_connection.get(number, []) if number > 0 else []
-        own = [at for at in own if op.start_ns <= int(tasks.start_ns[at]) <= op.end_ns]
-        if not own and not _FUSED_SUFFIX.search(op.name):
-            first, last = np.searchsorted(begins, (op.start_ns, op.end_ns)).tolist()
-            own = [at for at in moving[first:last] if _is_signal_of(tasks, at, op)]
-        found.append(sorted(own, key=lambda at: int(tasks.start_ns[at])))
-    return found
-
-
-def _is_signal_of(tasks: Timed, at: int, op: HcclOp) -> bool:
-    """Whether a task that moves or signals belongs to ``op`` rather than to a copy of the program's own."""
-    copies = str(tasks.events[at].name).upper().startswith("MEMCPY")
-    return not copies and int(tasks.start_ns[at] + tasks.dur_ns[at]) <= op.end_ns
-
-
-def _fused_kernel(op: HcclOp, kernels: dict[str, list[tuple[int, int, int]]]) -> int:
-    """Row of the compute kernel that ``op`` is the communication of (MC2), -1 none."""
-    if not _FUSED_SUFFIX.search(op.name):
-        return -1
-    base = _FUSED_SUFFIX.sub("", op.name).lower()
-    near = [
-        (min(end, op.end_ns) - max(start, op.start_ns), row)
-        for name, rows in kernels.items()
-        if base and base in name.lower()
-        for start, end, row in rows
-        if start < op.end_ns and end > op.start_ns
-    ]
-    return max(near)[1] if near else -1
-
-
-def device_number(timeline: Timeline, process: str) -> int:
-    """Number of the device of a process, or of the first device: of a label "NPU 3", else the id's last bits."""
-    if not process:
-        rows = (event for role in ("device", "communication") for event in timeline.rows[role][:1])
-        process = next((str(event.pid) for event in rows), "")
-    labelled = re.search(r"\d+", timeline.labels.get(process, ""))
-    if labelled:
-        return int(labelled[0])
-    return int(process) & _DEVICE_BITS if process.isdecimal() else MISSING
+    return replace(told, in_nelems=sent, out_nelems=received)

@@ -6,22 +6,34 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import compress
+from operator import attrgetter
 
-from parsers._numbers import us_to_ns
-from parsers.ascend.events import AscendEvent
+import numpy as np
+
+from parsers._numbers import integers, us_to_ns
+from parsers.ascend.events import AscendArgs, AscendEvent
 from replay.core.columns import Int64
+
+_NO_ARGS = AscendArgs()
+_CONNECTION = attrgetter("connection")
 
 
 @dataclass(frozen=True, slots=True)
 class Timed:
-    """Events and their times, ns as the file counts them; all of one length."""
+    """Events with what every reader of them asks for; all of one length. Times are ns as the file counts them."""
 
     events: list[AscendEvent]
+    args: list[AscendArgs]
     start_ns: Int64
     dur_ns: Int64
+    connection: Int64  # ``connection_id``, -1 none
 
     def __len__(self) -> int:
         return len(self.events)
+
+    def end_of(self, row: int) -> int:
+        """End of one row, ns."""
+        return int(self.start_ns[row]) + int(self.dur_ns[row])
 
 
 def timed(events: Sequence[AscendEvent], dropped: Counter[str]) -> Timed:
@@ -32,4 +44,29 @@ def timed(events: Sequence[AscendEvent], dropped: Counter[str]) -> Timed:
         if bad.any():
             dropped[reason] += int(bad.sum())
     usable = start_ok & dur_ok
-    return Timed(list(compress(events, usable.tolist())), start[usable], dur[usable])
+    kept = list(compress(events, usable.tolist()))
+    args = [event.args or _NO_ARGS for event in kept]
+    return Timed(kept, args, start[usable], dur[usable], integers(list(map(_CONNECTION, args))))
+
+
+def chosen(rows: Timed, at: Sequence[int] | Int64) -> Timed:
+    """Some rows, in the order given."""
+    index = np.asarray(at, np.int64)
+    return Timed(
+        [rows.events[row] for row in index.tolist()],
+        [rows.args[row] for row in index.tolist()],
+        rows.start_ns[index],
+        rows.dur_ns[index],
+        rows.connection[index],
+    )
+
+
+def joined(first: Timed, second: Timed) -> Timed:
+    """The rows of both."""
+    return Timed(
+        first.events + second.events,
+        first.args + second.args,
+        np.concatenate([first.start_ns, second.start_ns]),
+        np.concatenate([first.dur_ns, second.dur_ns]),
+        np.concatenate([first.connection, second.connection]),
+    )

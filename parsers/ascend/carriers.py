@@ -1,0 +1,95 @@
+"""Device tasks that carry out a collective, and the compute kernel that one is the communication of (MC2).
+
+A collective's row says when it ran; its work shows again among the tasks of the streams: copies and notifies, a kernel
+of the vector cores (AIV), or one of the device's own processor (AICPU), which for a fused kernel serves the compute
+kernel beside it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from parsers._comm_names import kind_of_name
+from parsers._numbers import integer
+from parsers.ascend.hccl import HcclOp
+from parsers.ascend.tasks import is_signal
+from parsers.ascend.timed import Timed
+from replay.core.columns import Int64
+from replay.trace import CollectiveKind
+
+_SERVER = re.compile(r"_?(?:Mc2)?_?Ai?cpu(?:Kernel)?$", re.IGNORECASE)
+_COPY = "MEMCPY"
+
+
+def carriers_of(tasks: Timed, big: Timed, ops: Sequence[HcclOp]) -> list[list[int]]:
+    """Tasks of every op, in order of start: those of its connection, else those that move data in its time.
+
+    ``big`` holds the rows of the ops. A fused kernel's communication is carried out by the streams of its planes only.
+    """
+    by_connection = np.argsort(tasks.connection, kind="stable")
+    numbers = tasks.connection[by_connection]
+    moving = _where(tasks, lambda row: is_signal(str(tasks.args[row].task_type or "")))
+    found = []
+    for op, number in zip(ops, big.connection.tolist(), strict=True):
+        first, last = np.searchsorted(numbers, (number, number + 1)).tolist() if number > 0 else (0, 0)
+        same = by_connection[first:last]
+        own = same[(tasks.start_ns[same] >= op.start_ns) & (tasks.start_ns[same] <= op.end_ns)]
+        if not len(own) or op.served:  # the compute kernel of a fused one may bear its connection
+            first, last = np.searchsorted(tasks.start_ns[moving], (op.start_ns, op.end_ns)).tolist()
+            own = np.array([row for row in moving[first:last].tolist() if _is_signal_of(tasks, row, op)], np.int64)
+        found.append(own[np.argsort(tasks.start_ns[own], kind="stable")].tolist())
+    return found
+
+
+def servers(tasks: Timed, ops: Sequence[HcclOp]) -> list[int]:
+    """Kernels of the device's own processor that carry out a collective, or the communication of a fused kernel.
+
+    They run beside the op or the kernel that bears their name.
+    """
+    rows = _where(tasks, lambda row: _SERVER.search(str(tasks.events[row].name)) is not None)
+    if not len(rows):
+        return []
+    names = [(op.operator.lower(), op.start_ns, op.end_ns) for op in ops]
+    fused = _where(tasks, lambda row: kind_of_name(str(tasks.events[row].name)) != CollectiveKind.UNKNOWN)
+    kernels = fused[~np.isin(fused, rows)].tolist()
+    names += [(str(tasks.events[row].name).lower(), int(tasks.start_ns[row]), tasks.end_of(row)) for row in kernels]
+    found = []
+    for row in rows.tolist():
+        base = server_base(str(tasks.events[row].name))
+        start, end = int(tasks.start_ns[row]), tasks.end_of(row)
+        if any(base in name and begin < end and start < finish for name, begin, finish in names):
+            found.append(row)
+    return found
+
+
+def server_base(name: str) -> str:
+    """Name of what a kernel of the device's own processor serves, in lower case."""
+    return re.sub(r"^(?:hcom|hccl)_", "", _SERVER.sub("", name).lower())
+
+
+def fused_kernel(op: HcclOp, kernels: Sequence[tuple[str, int, int, int]]) -> int:
+    """Row of the compute kernel, of (name, start, end, row), that ``op`` is the communication of, -1 none."""
+    base = op.operator.lower()
+    near = [
+        (min(end, op.end_ns) - max(start, op.start_ns), row)
+        for name, start, end, row in kernels
+        if base in name.lower() and start < op.end_ns and end > op.start_ns
+    ]
+    return max(near)[1] if near else -1
+
+
+def _where(tasks: Timed, accept: Callable[[int], bool]) -> Int64:
+    """Rows that are accepted, in order of start."""
+    rows = np.array([row for row in range(len(tasks)) if accept(row)], np.int64)
+    return rows[np.argsort(tasks.start_ns[rows], kind="stable")]
+
+
+def _is_signal_of(tasks: Timed, row: int, op: HcclOp) -> bool:
+    """Whether a task that moves or signals belongs to ``op`` rather than to a copy of the program's own."""
+    if str(tasks.events[row].name).upper().startswith(_COPY) or tasks.end_of(row) > op.end_ns:
+        return False
+    streams = integer(tasks.events[row].tid), integer(tasks.args[row].physical)
+    return not op.served or any(stream in op.streams for stream in streams)
