@@ -3,13 +3,16 @@
 A stream runs its tasks in order, so a wait holds back everything after it, and a record fires when everything before it
 is done. Which record a wait is for is not written down: it is the one of another stream that was asked for last by the
 host before the wait was, if it fired by the end of the wait; else, without host calls, and for waits that lasted, the
-one that fired last before the wait ended. Both are inferred.
+one that fired last before the wait ended. Both are inferred. A record also stands for what its stream itself had waited
+for since its last work.
 """
 
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from dataclasses import dataclass
+from itertools import takewhile
 
 import numpy as np
 
@@ -45,16 +48,15 @@ def device_waits(trace: Trace, step: RankStep) -> DeviceWaits:
     records = _Records.of(trace, _tasks(trace, step.rank, _RECORD), asked)
     rows: list[tuple[int, int]] = []
     dropped = 0
-    for wait in waits.tolist():
-        target = order.after(wait)
-        if target is None:
-            continue
+    for wait in waits[np.argsort(trace.end_ns[waits], kind="stable")].tolist():
         record = records.of_wait(trace, wait, asked.get(int(trace.correlation[wait]), -1))
-        source = order.before(record) if record >= 0 else None
-        if source is not None and trace.end_of(source) <= trace.start_ns[target] and source != target:
-            rows.append((source, target))
-        else:
+        sources = order.before(record) if record >= 0 else []
+        order.wait(wait, sources)
+        target = order.after(wait)
+        if target is not None:
             dropped += record < 0
+            begin = int(trace.start_ns[target])
+            rows += [(source, target) for source in sources if trace.end_of(source) <= begin and source != target]
     columns = np.array(rows, np.int64).reshape(-1, 2)
     return DeviceWaits(columns[:, 0], columns[:, 1], frozenset(trace.correlation[waits].tolist()), dropped)
 
@@ -99,22 +101,30 @@ def _asked(trace: Trace, rank: int) -> dict[int, int]:
 
 
 class _Streams:
-    """Work of the step by stream, in the order in which each stream ran it."""
+    """Work of the step by stream, in the order in which each stream ran it, and what streams waited for so far."""
 
     def __init__(self, trace: Trace, step: RankStep) -> None:
         self._trace = trace
         self._events: dict[int, Int64] = {}
+        self._waited: dict[int, list[tuple[int, list[int]]]] = defaultdict(list)  # lane → (start of wait, its sources)
         for lane in np.unique(trace.lane[step.device]).tolist():
             mine = step.device[trace.lane[step.device] == lane]
             self._events[lane] = mine[np.argsort(trace.start_ns[mine], kind="stable")]
 
-    def before(self, task: int) -> int | None:
-        """Last work of the stream of ``task`` that had begun when it began."""
-        events = self._events.get(int(self._trace.lane[task]))
-        if events is None:
-            return None
-        at = int(np.searchsorted(self._trace.start_ns[events], self._trace.start_ns[task], side="right")) - 1
-        return int(events[at]) if at >= 0 else None
+    def wait(self, task: int, sources: list[int]) -> None:
+        """Note what the wait ``task`` is for; waits come in order of their ends."""
+        self._waited[int(self._trace.lane[task])].append((int(self._trace.start_ns[task]), sources))
+
+    def before(self, task: int) -> list[int]:
+        """Last work of the stream of ``task`` that began no later, and what the stream has waited for since then."""
+        lane, start = int(self._trace.lane[task]), int(self._trace.start_ns[task])
+        events = self._events.get(lane, np.zeros(0, np.int64))
+        at = int(np.searchsorted(self._trace.start_ns[events], start, side="right")) - 1
+        last = [int(events[at])] if at >= 0 else []
+        since = int(self._trace.start_ns[last[0]]) if last else -1
+        waited = takewhile(lambda entry: entry[0] > since, reversed(self._waited[lane]))
+        inherited = [source for begin, sources in waited if begin <= start for source in sources]
+        return list(dict.fromkeys([*last, *inherited]))
 
     def after(self, task: int) -> int | None:
         """First work of the stream of ``task`` that began no earlier than it."""

@@ -8,11 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from replay.core.columns import Int64
+from replay.core.columns import Bool, Int64
 from replay.program.ranges import MISSING, NOTHING, RangeMeaning, read_range
 from replay.trace import EventKind, Trace
 
-RANGE_KINDS = (EventKind.ANNOTATION, EventKind.MODULE)
 _EDGE = tuple[int, int, int]  # time, 0 end or 1 begin, event
 
 
@@ -47,9 +46,19 @@ def open_ranges(trace: Trace, known: Mapping[int, RangeMeaning] | None = None) -
     by_name = [read_range(name) for name in trace.names]
     telling = np.array([meaning != NOTHING for meaning in by_name], dtype=np.bool_)
     lasting = trace.dur_ns > 0  # a range without length encloses nothing
-    events = np.flatnonzero(np.isin(trace.kind, RANGE_KINDS) & telling[trace.name] & lasting)
+    ranges = is_range(trace) | (trace.kind == EventKind.MODULE)
+    events = np.flatnonzero(ranges & telling[trace.name] & lasting)
     lanes = trace.lane[events]
     return {int(lane): _sweep(trace, events[lanes == lane], by_name, known or {}) for lane in np.unique(lanes)}
+
+
+def is_range(trace: Trace) -> Bool:
+    """Events that may be a program's own ranges: annotations, and operators that show no input and no number.
+
+    torch_npu draws every range as an operator.
+    """
+    bare = (trace.kind == EventKind.CPU_OP) & (trace.shape < 0) & (trace.sequence < 0)
+    return np.asarray(bare | (trace.kind == EventKind.ANNOTATION))
 
 
 def _sweep(

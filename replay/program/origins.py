@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from replay.core.columns import Bool, Int32, Int64
+from replay.graph.task_queue import task_queue
 from replay.graph.types import DEVICE_OPS, Graph
 from replay.trace import MISSING, EventKind, Trace
 
@@ -35,7 +36,8 @@ def origins(graph: Graph, trace: Trace) -> Origins:
     """Origin of every op.
 
     Device work: the runtime call of the same rank and correlation; without one, its own lane and begin (emulated
-    devices, whose ranges are drawn there). Host work: its own event, else its measured begin on its lane.
+    devices, whose ranges are drawn there). Host work: its own event, else its measured begin on its lane. Either way,
+    what a thread did for an entry of a task queue comes from where that was put in.
     """
     lane, time_ns = _own(graph, trace)
     launched = np.flatnonzero(np.isin(graph.kind, DEVICE_OPS) & (graph.event >= 0))
@@ -43,6 +45,7 @@ def origins(graph: Graph, trace: Trace) -> Origins:
     found = call >= 0
     lane[launched[found]] = trace.lane[call[found]]
     time_ns[launched[found]] = trace.start_ns[call[found]]
+    _before_queue(trace, lane, time_ns)
     return Origins(lane, time_ns, graph.rank, np.isin(graph.kind, DEVICE_OPS))
 
 
@@ -56,6 +59,21 @@ def _own(graph: Graph, trace: Trace) -> tuple[Int32, Int64]:
     lane[real] = trace.lane[graph.event[real]]
     time_ns[real] = trace.start_ns[graph.event[real]]
     return lane, time_ns
+
+
+def _before_queue(trace: Trace, lane: Int32, time_ns: Int64) -> None:
+    """Move origins on threads that take entries of a task queue to the put of the entry last taken."""
+    for rank in trace.ranks:
+        queue = task_queue(trace, rank)
+        both = queue.take >= 0
+        for taker in queue.takers:
+            own = both & (np.where(both, trace.lane[queue.take], MISSING) == taker)
+            order = np.argsort(trace.start_ns[queue.take[own]], kind="stable")
+            put, taken_ns = queue.put[own][order], trace.start_ns[queue.take[own]][order]
+            here = np.flatnonzero(lane == taker)
+            at = np.searchsorted(taken_ns, time_ns[here], side="right") - 1
+            here, at = here[at >= 0], at[at >= 0]
+            lane[here], time_ns[here] = trace.lane[put[at]], trace.start_ns[put[at]]
 
 
 def _axis_offset(graph: Graph, trace: Trace) -> Int64:

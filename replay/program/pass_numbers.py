@@ -6,10 +6,11 @@ from collections import defaultdict
 
 import numpy as np
 
+from replay.program.open_ranges import is_range
 from replay.program.origins import Origins
 from replay.program.ranges import MISSING, RangeMeaning, read_range
 from replay.program.types import Phase, Role
-from replay.trace import EventKind, Trace
+from replay.trace import Trace
 
 WHOLE = (Role.NONE, Role.P2P)
 """Roles of ranges that span a pass, or the transfer before or after one."""
@@ -22,13 +23,14 @@ def number_passes(trace: Trace, places: Origins) -> dict[int, RangeMeaning]:
     or receive of a rank is that of micro-batch k. A single pass is left alone: it says nothing about micro-batches.
     """
     by_name = [read_range(name) for name in trace.names]
+    ranges = is_range(trace)
     bare = np.array([_is_bare_pass(meaning) for meaning in by_name], dtype=np.bool_)
     passes: dict[tuple[int, str], list[int]] = defaultdict(list)
     for rank in np.unique(places.rank):
         window = places.window_ns(int(rank))
         if window is None:
             continue
-        inside = (trace.rank == rank) & (trace.kind == EventKind.ANNOTATION) & bare[trace.name]
+        inside = (trace.rank == rank) & ranges & bare[trace.name]
         inside &= (trace.end_ns > window[0]) & (trace.start_ns <= window[1])
         for event in np.flatnonzero(inside).tolist():  # in order of begin
             passes[int(rank), trace.name_of(event)].append(event)

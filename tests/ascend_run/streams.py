@@ -27,7 +27,7 @@ class Exchange:
     moves: int  # when its data begin to move
     count: int  # elements as HCCL's interface counts them: those sent, of a reduce-scatter those received
     own: int  # the rank's number in the group
-    partner: int  # that of its peer, else of the next member
+    partner: int  # that of the next member: of two, the other one
 
 
 class Task(NamedTuple):
@@ -95,21 +95,28 @@ def identity(group: Group) -> str:
 
 
 def _exchange(rank: Rank, row: Row, latest: Latest, counters: Counter[str]) -> Exchange:
-    args = row.args
-    group, peer = rank.groups[args["Process Group Name"]], args.get("Dst Rank", args.get("Src Rank"))
+    args, group = row.args, _communicator(rank, row)
     own = group.ranks.index(rank.number)
-    partner = (own + 1) % len(group.ranks) if peer is None else group.ranks.index(peer)
     name = COLLECTIVES[args["Collective name"]].name
     count = args["Out msg nelems" if name == "hcom_reduceScatter_" else "In msg nelems"]
     operator = f"{name}_{identity(group)[-3:]}_{counters[group.name]}_1"
     counters[group.name] += 1
     moves = min(max(latest[_key(rank, row)], row.start), row.end)
-    return Exchange(operator, group, moves, count, own, partner)
+    return Exchange(operator, group, moves, count, own, (own + 1) % len(group.ranks))
+
+
+def _communicator(rank: Rank, row: Row) -> Group:
+    """A process group's own, or, for a message, that of its two ranks, which torch_npu makes beside the group's.
+
+    Messages of both directions overlap in these recordings, which one communicator would not let them.
+    """
+    args = row.args
+    if args["Collective name"] in ("send", "recv"):
+        pair = (rank.number, args["Dst Rank"]) if args["Collective name"] == "send" else (args["Src Rank"], rank.number)
+        return Group("{} to {}".format(*pair), "", pair)
+    return rank.groups[args["Process Group Name"]]
 
 
 def _key(rank: Rank, row: Row) -> tuple[object, ...]:
     """Equal for all members of one collective."""
-    args = row.args
-    group = rank.groups[args["Process Group Name"]]
-    way = {"send": (rank.number, args.get("Dst Rank")), "recv": (args.get("Src Rank"), rank.number)}
-    return group.description, group.ranks, way.get(args["Collective name"]), args["Seq"]
+    return *_communicator(rank, row)[1:], row.args["Seq"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from tests.ascend_run.recorded import Rank, Row
+from tests.ascend_run.recorded import Group, Rank, Row
 from tests.ascend_run.streams import Task
 from tests.ascend_run.words import DTYPES, ENGINE, operator_name
 
@@ -121,11 +121,11 @@ def _hardware(rank: Rank, tasks: list[Task], *, connections: bool) -> Iterator[E
 
 def _communication(rank: Rank, tasks: list[Task], *, planes: bool) -> Iterator[Event]:
     """HCCL's operators, and on a plane below each communicator the wait for the others, then the transfer."""
-    pid, numbers = _process(rank, _HCCL), list(rank.groups)
+    pid, threads = _process(rank, _HCCL), _group_threads(tasks)
     for task in tasks:
         if (exchange := task.exchange) is None:
             continue
-        group, span = _PLANES * numbers.index(exchange.group.name), (task.start, task.end)
+        group, span = threads[exchange.group], (task.start, task.end)
         args = {"data_type": DTYPES[task.args["dtype"]], "alg_type": "MESH-RING-NA", "count": exchange.count}
         joined = {"connection_id": task.connection} if planes else {}
         yield _span(exchange.operator, (pid, group), span, args | joined)
@@ -133,18 +133,24 @@ def _communication(rank: Rank, tasks: list[Task], *, planes: bool) -> Iterator[E
         if planes:
             yield _span("Notify_Wait", (pid, group + 1), (task.start, exchange.moves), ends)
             yield _span("Memcpy", (pid, group + 1), (exchange.moves, task.end), ends | {"size(Byte)": exchange.count})
-    threads = {_PLANES * n: f"Group {n} Communication" for n in range(len(numbers))}
-    threads |= {thread + 1: "Plane 0" for thread in threads} if planes else {}
-    yield from _named(pid, "Communication", f"NPU {rank.device}", threads)
+    names = {thread: f"Group {thread // _PLANES} Communication" for thread in threads.values()}
+    names |= {thread + 1: "Plane 0" for thread in names} if planes else {}
+    yield from _named(pid, "Communication", f"NPU {rank.device}", names)
+
+
+def _group_threads(tasks: list[Task]) -> dict[Group, int]:
+    """Thread of every communicator, by first use."""
+    groups = dict.fromkeys(task.exchange.group for task in tasks if task.exchange)
+    return {group: _PLANES * place for place, group in enumerate(groups)}
 
 
 def _arrows(rank: Rank, tasks: list[Task]) -> Iterator[Event]:
     """From the operator that asked to the work, drawn at every level."""
-    numbers = list(rank.groups)
+    threads = _group_threads(tasks)
     for task in (task for task in tasks if task.kernel.type):
         head = (_process(rank, _HARDWARE), task.stream)
         if task.exchange:
-            head = (_process(rank, _HCCL), _PLANES * numbers.index(task.exchange.group.name))
+            head = (_process(rank, _HCCL), threads[task.exchange.group])
         tail = (rank.pid, task.call.tid)
         for ph, (pid, tid), at in (("s", tail, _part(task.call, 1, 1)[0]), ("f", head, task.start)):
             place = {"pid": pid, "tid": tid, "ts": microseconds(at)}

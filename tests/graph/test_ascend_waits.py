@@ -51,6 +51,25 @@ def test_streams_wait_for_each_other_by_their_tasks(tmp_path: Path, level: objec
     assert sources(graph, op(graph, "add", OpKind.COMPUTE), Rule.EVENT) == [op(graph, "sum", OpKind.TRANSFER)]
 
 
+def test_a_record_stands_for_what_its_stream_waited_for(tmp_path: Path) -> None:
+    """Stream 4 only passes on that the matmul is over: the add on stream 5 waits for the matmul."""
+    tasks = [
+        (2, NAMES["mm"], (100, 300), "AI_CORE", 2),
+        (2, "EVENT_RECORD", (300, 300.02), "EVENT_RECORD_SQE", 3),
+        (4, "EVENT_WAIT", (150, 300.4), "EVENT_WAIT_SQE", 4),
+        (4, "EVENT_RECORD", (300.4, 300.42), "EVENT_RECORD_SQE", 6),
+        (5, "EVENT_WAIT", (200, 300.8), "EVENT_WAIT_SQE", 8),
+        (5, NAMES["add"], (302, 402), "AI_VECTOR_CORE", 10),
+    ]
+    rows = [
+        make.row(make.HARDWARE, stream, name, span, args={"Task Type": kind, "connection_id": number})
+        for stream, name, span, kind, number in tasks
+    ]
+    named = make.named(make.HARDWARE, "Ascend Hardware", {n: f"Stream {n}" for n in (2, 4, 5)})
+    graph = build(trace_of(tmp_path, [*make.framework(), *make.cann(), *named, *rows]))
+    assert sources(graph, op(graph, "add", OpKind.COMPUTE), Rule.EVENT) == [op(graph, "mm", OpKind.COMPUTE)]
+
+
 def test_reading_a_value_waits_where_no_call_is_recorded(tmp_path: Path) -> None:
     """Level 0: the operator over [200, 905] waited for the add, which ends at 802 us; its time is not the host's."""
     read = make.row(make.HOST, 100, "aten::_local_scalar_dense", (200, 905), cat="cpu_op", args={})

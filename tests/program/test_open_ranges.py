@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from replay.program.open_ranges import FIELDS, UNSAID, inside, open_ranges
 from replay.program.ranges import read_range
 from replay.program.types import Phase, Role
-from tests.program.events import HOST, span, trace_of
+from tests.program.events import HOST, operator, span, trace_of
 
 NAMES = ("forward mb=1", "backward", "layer=2", "experts", "attn(W)", "ProfilerStep#1")
 RANGES = st.lists(st.tuples(st.sampled_from(NAMES), st.integers(0, 20), st.integers(1, 20)), min_size=1, max_size=8)
@@ -43,6 +43,13 @@ def test_a_range_without_length_encloses_nothing() -> None:
 
 def test_lanes_without_meaning_are_left_out() -> None:
     assert open_ranges(trace_of([span("ProfilerStep#1", HOST, 0, 10)])) == {}
+
+
+def test_an_operator_without_inputs_and_number_may_be_a_range() -> None:
+    """torch_npu draws ranges as operators; what has a number is an autograd function."""
+    rows = [operator("forward microbatch=2", HOST, 0, 10), operator("experts", HOST, 1, 9, sequence=7)]
+    state = open_ranges(trace_of(rows))[HOST].at(np.array([5]))[0]
+    assert state[:3].tolist() == [Phase.FORWARD, Role.NONE, 2]
 
 
 def test_inner_rows_win() -> None:

@@ -27,13 +27,14 @@ NODE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Autograd:
-    """``node`` is the outermost backward node of every call, -1 outside of the engine; other columns: a row per node.
+    """``node`` is the outermost backward node of every call, -1 outside of the engine; ``number`` its sequence number.
 
-    ``nodes`` are calls, by (rank, thread, begin); ``made_by`` is the call that made each one, -1 not known (leaves,
-    work from before the trace); ``run`` numbers the runs of each rank in order of begin.
+    Other columns have a row per node: ``nodes`` are calls, by (rank, thread, begin); ``made_by`` is the call that made
+    each one, -1 not known (leaves, work from before the trace); ``run`` numbers each rank's runs in order of begin.
     """
 
     node: Int64
+    number: Int64
     nodes: Int64
     made_by: Int64
     run: Int64
@@ -51,10 +52,22 @@ def autograd(trace: Trace, calls: Calls) -> Autograd:
     nodes = np.flatnonzero(node == np.arange(len(calls)))
     order = np.lexsort((trace.start_ns[calls.event[nodes]], trace.lane[calls.event[nodes]]))
     nodes = nodes[order]
-    sequence = trace.sequence[calls.event]
-    made_by = _makers(trace, calls, nodes, np.flatnonzero((node < 0) & operator & (sequence >= 0)).astype(np.int64))
+    number = _numbers(trace.sequence[calls.event], node, operator & is_node[calls.names(trace)])
+    forward = np.flatnonzero((node < 0) & operator & (number >= 0)).astype(np.int64)
+    made_by = _makers(trace, calls, nodes, forward, number)
     home = _homes(trace, calls.event[nodes], calls.event[made_by], made_by >= 0)
-    return Autograd(node, nodes, made_by, _runs(trace, calls, nodes, node, home), home)
+    return Autograd(node, number, nodes, made_by, _runs(trace, calls, nodes, node, home, number), home)
+
+
+def _numbers(sequence: Int64, node: Int64, named: Bool) -> Int64:
+    """Number of every call; a node without one has that of the first call in it that is ``named`` like a node, too.
+
+    torch_npu leaves the engine's own range unnumbered; the backward function inside has the number.
+    """
+    number = sequence.copy()
+    inside = np.flatnonzero(named & (sequence >= 0) & (sequence[node] < 0) & (node >= 0))[::-1]
+    number[node[inside]] = sequence[inside]  # of equal nodes the last one written, which is the first call, counts
+    return number
 
 
 def _homes(trace: Trace, node: Int64, maker: Int64, known: Bool) -> dict[int, int]:
@@ -66,18 +79,18 @@ def _homes(trace: Trace, node: Int64, maker: Int64, known: Bool) -> dict[int, in
     }
 
 
-def _makers(trace: Trace, calls: Calls, nodes: Int64, forward: Int64) -> Int64:
+def _makers(trace: Trace, calls: Calls, nodes: Int64, forward: Int64, number: Int64) -> Int64:
     """The call that made each node: of its rank and number, the last to begin before it.
 
     Numbers are per thread: where two threads used one, the thread that made more of the rank's nodes is taken.
     """
     rank, lane = trace.rank[calls.event], trace.lane[calls.event]
-    start, sequence = trace.start_ns[calls.event], trace.sequence[calls.event]
+    start = trace.start_ns[calls.event]
     made_by = np.full(len(nodes), -1, np.int64)
     for r in np.unique(rank[nodes]).tolist():
-        own = np.flatnonzero((rank[nodes] == r) & (sequence[nodes] >= 0))
+        own = np.flatnonzero((rank[nodes] == r) & (number[nodes] >= 0))
         matches = [
-            _last_before(sequence, start, nodes[own], forward[lane[forward] == thread])
+            _last_before(number, start, nodes[own], forward[lane[forward] == thread])
             for thread in np.unique(lane[forward][rank[forward] == r]).tolist()
         ]
         for found in sorted(matches, key=lambda match: -int((match >= 0).sum())):
@@ -94,14 +107,14 @@ def _last_before(sequence: Int64, start: Int64, nodes: Int64, forward: Int64) ->
     return np.where(fits, found, -1)
 
 
-def _runs(trace: Trace, calls: Calls, nodes: Int64, node: Int64, home: Mapping[int, int]) -> Int64:
+def _runs(trace: Trace, calls: Calls, nodes: Int64, node: Int64, home: Mapping[int, int], number: Int64) -> Int64:
     """Number of the run of every node, counted per rank.
 
     Another run begins where numbers rise, or where the thread that makes the rank's nodes worked since the last node:
     it waits while the engine runs.
     """
     rank, lane, start = (column[calls.event] for column in (trace.rank, trace.lane, trace.start_ns))
-    end, sequence = trace.end_ns[calls.event], trace.sequence[calls.event]
+    end = trace.end_ns[calls.event]
     operator = (trace.kind[calls.event] == EventKind.CPU_OP) & (node < 0)
     run = np.full(len(nodes), -1, np.int64)
     for r in np.unique(rank[nodes]).tolist():
@@ -110,7 +123,7 @@ def _runs(trace: Trace, calls: Calls, nodes: Int64, node: Int64, home: Mapping[i
         at = nodes[own]
         busy = np.sort(start[operator & (lane == home.get(r, -1))])
         worked = np.searchsorted(busy, start[at[1:]]) > np.searchsorted(busy, end[at[:-1]])
-        run[own] = np.cumsum(np.r_[0, _rises(sequence[at])[1:] | worked])
+        run[own] = np.cumsum(np.r_[0, _rises(number[at])[1:] | worked])
     return run
 
 

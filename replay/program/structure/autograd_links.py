@@ -69,5 +69,5 @@ def _recomputed(evidence: Evidence, engine: Autograd) -> Bool:
     trace, calls = evidence.trace, evidence.calls
     sequence = trace.sequence[calls.event]
     own_number = (engine.node >= 0) & (sequence >= 0) & (trace.kind[calls.event] == EventKind.CPU_OP)
-    own_number &= sequence != sequence[engine.node]
+    own_number &= sequence != engine.number[engine.node]
     return np.asarray(calls.at_ops(calls.innermost(own_number)) >= 0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from replay.core.errors import LayoutError
@@ -53,6 +55,13 @@ def test_the_engine_may_have_a_thread_of_its_own(lane: int) -> None:
     step.backward("MmBackward0", number, lane=lane)
     step.backward("torch::autograd::AccumulateGrad", lane=lane)
     assert [phase for phase, _ in phases(step)] == ["FORWARD", "BACKWARD", "BACKWARD"]
+
+
+def test_the_function_inside_of_the_engine_s_range_may_bear_the_number() -> None:
+    """torch_npu numbers only that one."""
+    step = accumulation(Step(), "FFBB")
+    rows = [replace(row, sequence=-1) if "evaluate_function" in row.name else row for row in step.rows]
+    assert phases(Step(rows)) == phases(step)
 
 
 def test_one_pass_of_a_whole_step_contradicts_several_micro_batches() -> None:
