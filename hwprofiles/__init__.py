@@ -13,9 +13,10 @@ from hwprofiles.schema import UNITS, HardwareProfile, Parameter
 from hwprofiles.schema import profile_from as _profile_from
 from replay.core.errors import ProfileError, UnknownName
 
-__all__ = ["UNITS", "HardwareProfile", "Parameter", "load", "match", "names"]
+__all__ = ["UNITS", "HardwareProfile", "Parameter", "alike", "load", "match", "names"]
 
 _FOLDER = Path(__file__).parent
+_SAME = 0.005  # cores and clocks that differ by less are the same: counters tell them to three digits
 
 
 def names() -> tuple[str, ...]:
@@ -40,6 +41,18 @@ def load(name: str | Path) -> HardwareProfile:
 def match(device: str) -> HardwareProfile | None:
     """The profile that lists a device name as traces report it, ``None`` when there is none."""
     return next((profile for profile in map(load, names()) if device in profile.devices), None)
+
+
+def alike(cores: float, clock_hz: float) -> tuple[HardwareProfile, ...]:
+    """The profiles with this number of cube cores at this clock, in alphabetical order."""
+    found = []
+    for profile in map(load, names()):
+        own = profile.get("cores"), profile.get("clock_hz")
+        if profile.get("cube_side") is None or None in own:
+            continue
+        if all(abs(a / (b or 1.0) - 1.0) < _SAME for a, b in zip((cores, clock_hz), own, strict=True)):
+            found.append(profile)
+    return tuple(found)
 
 
 def _read(path: Path) -> HardwareProfile:

@@ -100,7 +100,7 @@ def hardware(command: Command) -> Command:
         "--hardware",
         "source_hardware",
         metavar="PROFILE",
-        help="Name or .toml of the profile whose peak MFU is taken of (training logs).",
+        help="Name or .toml of the device's profile: peak for MFU (training logs), cubes and memory (Ascend profiles).",
     )(command)
 
 

@@ -82,7 +82,7 @@ def time_ns(m: npt.ArrayLike, n: npt.ArrayLike, k: npt.ArrayLike, precision: Pre
 
 def columns_ns(engine: Engine, columns: Columns) -> Float64:
     """Time of GEMMs from size columns (:mod:`replay.samples`), ns; ``batch`` matrices share a kernel."""
-    return problem_ns(_problem(columns), _column(columns, "scale_block", 0.0), engine)
+    return problem_ns(problem_of(columns), _column(columns, "scale_block", 0.0), engine)
 
 
 def problem_ns(problem: Problem, scale_block: Float64, engine: Engine) -> Float64:
@@ -122,7 +122,8 @@ def _families(problem: Problem, block: Float64) -> tuple[tuple[Bool, tuple[Tile,
     )
 
 
-def _problem(columns: Columns) -> Problem:
+def problem_of(columns: Columns) -> Problem:
+    """The products of size columns (:mod:`replay.samples`); ``batch`` matrices share a kernel."""
     m, n, k = columns["m"], columns["n"], columns["k"]
     left, right, output = (_column(columns, f"{side}_nbytes", SIXTEEN_BITS) for side in ("left", "right", "output"))
     batch = _column(columns, "batch", 1.0)

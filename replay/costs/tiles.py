@@ -69,6 +69,13 @@ def tiled_ns(problem: Problem, tiles: tuple[Tile, ...], engine: Engine) -> Float
     return np.asarray(np.minimum.reduce([_tile_ns(problem, tile, engine) for tile in tiles]))
 
 
+def chosen(problem: Problem, tiles: tuple[Tile, ...], engine: Engine) -> tuple[Float64, Float64]:
+    """(rows, columns) of the fastest tile shape of each kernel."""
+    best = np.argmin([_tile_ns(problem, tile, engine) for tile in tiles], axis=0)
+    rows, columns = np.array(tiles, np.float64)[best].T
+    return rows, columns
+
+
 def smooth_max(a: Float64, b: Float64) -> Float64:
     """(a⁴ + b⁴)^¼: the larger of two overlapping times, and 1.19 of it where they are equal."""
     a2, b2 = a * a, b * b

@@ -8,11 +8,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hwprofiles import HardwareProfile
 from replay.core.columns import Int64
 from replay.core.evidence import Grade
 from replay.core.units import NS_PER_MS, NS_PER_US, percent
 from replay.graph.calls import CANN_LAYER
 from replay.report.ascend_step import StepTime, step_times
+from replay.report.cube import CubeFacts, GemmRow, cube_facts
 from replay.trace import EventKind, Group, LinkUse, Trace
 
 FORMAT = "ascend"
@@ -97,14 +99,16 @@ class AscendFacts:
     links: tuple[LinkRow, ...]
     host_api: tuple[ApiRow, ...]
     steps: tuple[StepRow, ...]
+    gemm: tuple[GemmRow, ...] = ()  # matrix products by shape, with grades of their own where the cost model speaks
+    cube: CubeFacts | None = None  # null where the kernel table has no matrix products
 
 
-def ascend_facts(trace: Trace) -> AscendFacts | None:
-    """Statistics of an Ascend trace, ``None`` for any other."""
+def ascend_facts(trace: Trace, profile: HardwareProfile | None = None) -> AscendFacts | None:
+    """Statistics of an Ascend trace, ``None`` for any other; ``profile`` is of its device, where that is known."""
     if trace.format != FORMAT:
         return None
     tables = _operators(trace), _communication(trace), _links(trace), _host_api(trace), _steps(trace)
-    return AscendFacts(Grade.MEASURED.label, *tables)
+    return AscendFacts(Grade.MEASURED.label, *tables, *(cube_facts(trace, profile) or ((), None)))
 
 
 def _operators(trace: Trace) -> tuple[OperatorRow, ...]:

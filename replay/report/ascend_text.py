@@ -8,6 +8,7 @@ from rich.console import RenderableType
 from rich.markup import escape
 
 from replay.report.ascend import PARTS, CommunicationRow, Durations
+from replay.report.cube_text import cube_tables
 from replay.report.result import Inspection
 from replay.report.text_tables import heading, new_table
 from replay.report.words import nbytes_words, short
@@ -28,6 +29,7 @@ def ascend_tables(result: Inspection) -> Iterable[RenderableType]:
         for row in facts.operators[:_SHOWN]:
             table.add_row(escape(short(row.op_type)), row.core, *_cells(row.durations))
         yield table
+    yield from cube_tables(facts.gemm, facts.cube)
     if facts.communication:
         yield heading("Communication operators")
         columns = ("count", "total ms", "avg us", "max us", "transfer ms", "wait ms", "bytes", "algorithm")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hwprofiles
 from hwprofiles import HardwareProfile
 from replay.core.errors import RefusedError
+from replay.costs.cube_device import cube_device
 from replay.graph.types import Graph
 from replay.program.retiming import Retiming
 from replay.session.question import Facts, Question
@@ -13,8 +14,13 @@ from replay.whatif import hardware
 
 
 def source_profile(trace: Trace, facts: Facts) -> HardwareProfile | None:
-    """The profile of the device that was measured: the one given, else the one that lists the trace's device."""
-    return hwprofiles.load(facts.source_hardware) if facts.source_hardware else hwprofiles.match(trace.device)
+    """The profile of the device that was measured: the one given, else the one that lists the trace's device.
+
+    Ascend's profiles name none; counters of their kernel tables tell cores and clock, and so a profile with as many.
+    """
+    if facts.source_hardware:
+        return hwprofiles.load(facts.source_hardware)
+    return hwprofiles.match(trace.device) or cube_device(trace, None)[1]
 
 
 def retiming(graph: Graph, trace: Trace, question: Question, facts: Facts) -> Retiming | None:

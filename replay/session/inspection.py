@@ -17,6 +17,7 @@ from replay.runlog import RunLog
 from replay.session import log_run, recording_run
 from replay.session.baseline import Baseline, replay_trace
 from replay.session.facts import health_facts, trace_facts
+from replay.session.hardware import source_profile
 from replay.session.program_level import program_topics
 from replay.session.question import Facts
 from replay.session.report import measured_part
@@ -44,7 +45,7 @@ def _inspect_trace(trace: Trace, source: Source, facts: Facts) -> Inspection:
     try:
         baseline = replay_trace(trace, facts)
     except RefusedError as refusal:
-        return _without_replay(trace, source, str(refusal))
+        return _without_replay(trace, source, facts, str(refusal))
     labels = label(baseline.graph, trace, source.layout, source.model, source.assumed)
     source = source.with_found(labels.layout)
     return extend(
@@ -53,13 +54,13 @@ def _inspect_trace(trace: Trace, source: Source, facts: Facts) -> Inspection:
         model=source.model.to_json(),
         top_ops=top_ops(trace),
         launch_coverage_pct=launch_coverage_pct(trace),
-        ascend=ascend_facts(trace),
+        ascend=ascend_facts(trace, source_profile(trace, facts)),
         questions=(*_graph_topics(baseline), *program_topics(baseline.graph, labels)),
         structure=structure(baseline.graph, labels),
     )
 
 
-def _without_replay(trace: Trace, source: Source, reason: str) -> Inspection:
+def _without_replay(trace: Trace, source: Source, facts: Facts, reason: str) -> Inspection:
     """What is left to say about a trace that holds no step."""
     return Inspection(
         input=trace_facts(trace, None),
@@ -68,7 +69,7 @@ def _without_replay(trace: Trace, source: Source, reason: str) -> Inspection:
         model=source.model.to_json(),
         top_ops=top_ops(trace),
         launch_coverage_pct=launch_coverage_pct(trace),
-        ascend=ascend_facts(trace),
+        ascend=ascend_facts(trace, source_profile(trace, facts)),
         nothing_to_replay=reason,
     )
 

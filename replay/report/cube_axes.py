@@ -1,0 +1,159 @@
+"""How well the sizes of matrix products are aligned, and which sizes near them the device would multiply faster.
+
+A size is aligned to what divides the bytes of the rows that run along its axis: bursts of 512 B, parts of 256 B, blocks
+of 32 B. Sizes within an eighth of it that are multiples of a burst (of less, where a burst is longer than that) are
+tried; the cost model says what they gain in FLOPs a second, which also counts filled blocks and waves of cores.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from hwprofiles import HardwareProfile
+from parsers.ascend.matmul import Product
+from replay.core.evidence import Grade
+from replay.core.units import NS_PER_MS, percent
+from replay.costs.ascend_cube import BURST_NBYTES, CUBES, ROW_NBYTES, SIDE
+from replay.report.cube_model import fixed_axes, modelled, sizes_of, with_size
+
+_REACH = 0.125  # share of a size by which another one may differ
+_LEAST_GAIN_PCT = 1.0
+_LEAST_SHARE_PCT = 1.0  # of all products' time, for a size to be listed
+_ALIGNED = (512, 256, 32)
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """One axis of a product. ``aligned_nbytes``: 512, 256 or 32, what divides the rows along it, 0 none of them;
+    null where no rows run along it or they are stored in blocks. ``nearest``: of the sizes near it the one that gains
+    most by the model, null where none gains a percent."""
+
+    axis: str
+    size: int
+    fills_blocks: bool
+    aligned_nbytes: int | None
+    nearest: int | None
+    gain_pct: float | None  # FLOPs a second
+
+
+@dataclass(frozen=True, slots=True)
+class SizeRow:
+    """A size that another one near it would beat, over all products that have it, whatever axis it is.
+
+    ``gain_pct``: more FLOPs a second by the model; ``time_pct``: how much longer these kernels take for all that work.
+    """
+
+    size: int
+    axes: str  # "n of 3 shapes, k of 1"
+    total_ms: float
+    share_pct: float
+    nearest: int
+    gain_pct: float
+    time_pct: float
+    grade: str
+
+
+Timed = tuple[Product, str, int]
+"""A product, its data type, and the measured time of all its kernels."""
+
+
+def axes_of(product: Product, dtype: str, profile: HardwareProfile | None) -> tuple[Axis, ...]:
+    """The three axes; what another size gains only where a profile tells."""
+    cube, rows = CUBES.get(dtype), _rows_along(product, dtype)
+    found = []
+    for axis in ("m", "n", "k"):
+        size, block = getattr(product, axis), 1 if cube is None else getattr(cube, axis)
+        along = rows.get(axis)
+        aligned = None if along is None else next((n for n in _ALIGNED if along % n == 0), 0)
+        best = _best([(product, dtype, 1)], size, profile) if axis in fixed_axes(product) else None
+        near, gain = (best.nearest, best.gain_pct) if best is not None else (None, None)
+        found.append(Axis(axis, size, size % block == 0, aligned, near, gain))
+    return tuple(found)
+
+
+def size_rows(products: Sequence[Timed], profile: HardwareProfile | None) -> tuple[SizeRow, ...]:
+    """Sizes that another one would beat, those first that save most time."""
+    if profile is None:
+        return ()
+    having: dict[int, list[Timed]] = defaultdict(list)
+    for timed in products:
+        for size in {getattr(timed[0], axis) for axis in fixed_axes(timed[0])}:
+            having[size].append(timed)
+    total = sum(time for _, _, time in products)
+    found = []
+    for size, own in having.items():
+        share = percent(sum(time for _, _, time in own), total)
+        best = _best(own, size, profile) if share >= _LEAST_SHARE_PCT else None
+        if best is not None:
+            time = sum(time for _, _, time in own) / NS_PER_MS
+            found.append(
+                SizeRow(
+                    size, _axes(own, size), time, share, best.nearest, best.gain_pct, best.time_pct, best.grade.label
+                )
+            )
+    return tuple(sorted(found, key=lambda row: -row.total_ms * row.gain_pct))
+
+
+@dataclass(frozen=True, slots=True)
+class _Better:
+    nearest: int
+    gain_pct: float
+    time_pct: float
+    grade: Grade
+
+
+def _best(products: Sequence[Timed], size: int, profile: HardwareProfile | None) -> _Better | None:
+    """The size near ``size`` with the largest gain; of equal gains the nearest."""
+    known = [(timed, old) for timed in products if (old := modelled(*timed[:2], profile)) is not None]
+    found: list[_Better] = []
+    for near in _candidates(size, _steps([timed for timed, _ in known])) if known else ():
+        before, after, worth = 0.0, 0.0, 0.0
+        grade = Grade.MEASURED
+        for (product, dtype, time), old in known:
+            changed = with_size(product, size, near)
+            new = modelled(changed, dtype, profile) or old
+            before, after = before + time, after + time * new.time_ns / old.time_ns
+            worth += time * changed.flops / product.flops
+            grade = max(grade, new.grade, old.grade)
+        found.append(_Better(near, percent(worth, after) - 100.0, percent(after, before) - 100.0, grade))
+    gaining = [better for better in found if better.gain_pct >= _LEAST_GAIN_PCT]
+    return max(gaining, key=lambda better: (round(better.gain_pct, 1), -abs(better.nearest - size)), default=None)
+
+
+def _candidates(size: int, steps: tuple[int, ...]) -> Iterator[int]:
+    """Multiples, an eighth below to an eighth above, of the longest step that fits there."""
+    reach = int(size * _REACH)
+    step = next((step for step in steps if step <= reach), 0)
+    if step:
+        first = -(-(size - reach) // step) * step
+        yield from (near for near in range(first, size + reach + 1, step) if near != size)
+
+
+def _steps(products: Sequence[Timed]) -> tuple[int, ...]:
+    """Elements of a burst, of its half and of a cube's side, by the narrowest factor of all."""
+    widths = [sizes_of(product, dtype) for product, dtype, _ in products]
+    nbytes = min(float(min(width["left_nbytes"][0], width["right_nbytes"][0])) for width in widths)
+    return (int(BURST_NBYTES / nbytes), int(ROW_NBYTES / nbytes), int(SIDE))
+
+
+def _rows_along(product: Product, dtype: str) -> dict[str, int]:
+    """Bytes of the rows that run along each axis, the shortest of several; factors stored in blocks have none."""
+    sizes = {name: float(value[0]) for name, value in sizes_of(product, dtype or product.left).items()}
+    left_axis, right_axis = "m" if product.left_transposed else "k", "k" if product.right_transposed else "n"
+    stored = [
+        (left_axis, sizes["left_nbytes"], product.formats[0]), (right_axis, sizes["right_nbytes"], product.formats[1]),
+        ("n", sizes["output_nbytes"], product.formats[0]),
+    ]  # fmt: skip
+    found: dict[str, int] = {}
+    for axis, nbytes, layout in stored:
+        if "NZ" not in layout and "FRACTAL" not in layout:
+            row = int(getattr(product, axis) * nbytes)
+            found[axis] = min(found.get(axis, row), row)
+    return found
+
+
+def _axes(products: Sequence[Timed], size: int) -> str:
+    counts = {axis: sum(getattr(p, axis) == size for p, _, _ in products if axis in fixed_axes(p)) for axis in "mnk"}
+    return ", ".join(f"{axis} of {count}" for axis, count in counts.items() if count)
