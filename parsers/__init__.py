@@ -2,10 +2,12 @@
 
 Each member offers ``FORMAT: str``, ``sniff(head: bytes, path: Path) -> bool`` over the first decompressed bytes, and
 ``read(files: Sequence[SourceFile], options: ReadOptions) -> Trace | PipelineRecording | RunLog``. A member with
-``GENERIC = True`` is asked last, so that a format which is a special case of it wins. A member with ``COMPANIONS`` (a
-pattern of file names) leaves out other exports of the same job that lie beside its own files. A member with
-``search(file: SourceFile) -> bool`` is asked again, about the whole of a text file, where no beginning told anything. A
-member with ``BESIDE_OTHERS = True`` (logs lie beside the traces of their job) gives way to every other format.
+``GENERIC = True`` is asked last, so that a format which is a special case of it wins. A member with
+``recognise(file: SourceFile) -> bool`` is asked about a file whose beginning told nothing, and may open it. A member
+with ``COMPANIONS`` (a pattern of file names) leaves out other exports of the same job that lie beside its own files. A
+member with ``search(file: SourceFile) -> bool`` is asked again, about the whole of a text file, where no beginning told
+anything. A member with ``BESIDE_OTHERS = True`` (logs lie beside the traces of their job) gives way to every other
+format.
 """
 
 from __future__ import annotations
@@ -81,7 +83,9 @@ def _formats() -> dict[str, ModuleType]:
 
 def _claim(file: SourceFile, formats: dict[str, ModuleType]) -> str:
     head = file.head()
-    return next((name for name, module in formats.items() if module.sniff(head, file.location)), "")
+    found = next((name for name, module in formats.items() if module.sniff(head, file.location)), "")
+    opening = {name: module.recognise for name, module in formats.items() if hasattr(module, "recognise")}
+    return found or next((name for name, recognise in opening.items() if recognise(file)), "")
 
 
 def _search(
@@ -151,6 +155,8 @@ def _seen(head: bytes) -> str:
         return "this is JSON, but it holds no trace events"
     if text.startswith(b"version https://git-lfs"):
         return "this is a Git LFS pointer, not the file itself"
+    if head.startswith(b"SQLite format 3\0"):
+        return "this is a sqlite database, but none that a profiler exported, or damaged beyond reading"
     if b"\0" in head:
         return "this is a binary file of an unknown kind"
     return "this is text of an unknown kind"

@@ -17,7 +17,7 @@ from parsers.ascend.folder import CLUSTER, RankFiles, Role
 from parsers.ascend.matrix import links_of
 from parsers.ascend.steps import ranks_of, step_row
 from parsers.ascend.tables import CommStatistics, as_dict, as_ranks, operators, read_objects
-from parsers.ascend.text import cell, count
+from parsers.ascend.text import cell, rank_number
 from replay.trace import MISSING, Group, StepTableRow
 
 _RANKS_KEY = re.compile(r"^\(\s*\d+(?:\s*,\s*\d+)*\s*,?\s*\)$")  # "(0, 1)"
@@ -113,7 +113,7 @@ def _step(row: Row) -> StepTableRow:
     index = cell(row.get("Index"))
     if cell(row.get("Type")).lower() == "stage":
         return step_row(row, MISSING, stage=ranks_of(index))
-    return step_row(row, count(index))
+    return step_row(row, rank_number(index))
 
 
 def _sizes(rows: Sequence[Row]) -> dict[str, int]:
@@ -121,7 +121,7 @@ def _sizes(rows: Sequence[Row]) -> dict[str, int]:
     of_ranks = [row for row in rows if cell(row.get("Type")).lower() == "rank"]
     found = {}
     for column, size in _INDEXES.items():
-        indexes = {count(cell(row.get(column))) for row in of_ranks}
+        indexes = {rank_number(row.get(column)) for row in of_ranks}
         if indexes and MISSING not in indexes:
             found[size] = max(indexes) + 1
     return found

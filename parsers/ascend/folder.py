@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 
+from parsers.ascend.database import MAGIC, is_cluster, is_profile, is_statistics, tables_of
 from parsers.ascend.slices import runs_of
 from parsers.ascend.text import text_of
 from parsers.source import SourceFile
@@ -29,6 +30,8 @@ class Role(Enum):
     TASKS = "task table"
     TABLE = "statistics table"
     DATABASE = "sqlite export"
+    STATISTICS = "sqlite statistics"
+    CLUSTER_DATABASE = "cluster database"
     CLUSTER_STEPS = "cluster step table"
     CLUSTER_COMMUNICATION = "cluster communication statistics"
     CLUSTER_MATRIX = "cluster communication matrix"
@@ -89,14 +92,14 @@ _KEYS: tuple[tuple[Role, re.Pattern[bytes]], ...] = (
     (Role.INFO, re.compile(rb'"experimental_config"|"torch_npu_version"|"cann_version"|"profiler_level"|"ms_version"')),
     (Role.METADATA, re.compile(rb'"ENV_VARIABLES"|"parallel_group_info"|"distributed_args"')),
 )
-_SQLITE = b"SQLite format 3\0"
-_TABLES = re.compile(rb"STRING_IDS|PYTORCH_API|CANN_API|COMPUTE_TASK_INFO|CommAnalyzer|StepTraceTime|COMMUNICATION_OP")
+_EXPORT_OF_RANK = re.compile(r"_profiler_(\d+)\.db", re.IGNORECASE)
 
 
 def role_of(head: bytes) -> Role | None:
-    """Role of a file by its first bytes, ``None`` where it is no Ascend output."""
-    if head.startswith(_SQLITE):
-        return Role.DATABASE if _TABLES.search(head) else None
+    """Role of a file by its first bytes, ``None`` where they do not show an Ascend output.
+
+    What a database holds shows only when it is opened: see :func:`role_of_file`.
+    """
     if _LIST.match(head):
         return Role.TIMELINE if _TIMELINE.search(head) else None
     head = text_of(head).encode().lstrip(b"\xef\xbb\xbf \t\r\n")
@@ -108,13 +111,32 @@ def role_of(head: bytes) -> Role | None:
     return next((role for role, words in _HEADERS if all(word in header for word in words)), None)
 
 
+def role_of_file(file: SourceFile) -> Role | None:
+    """Role of a file by its content, ``None`` where it is no Ascend output."""
+    head = file.head()
+    if not head.startswith(MAGIC):
+        return role_of(head)
+    tables = tables_of(file)
+    if is_profile(tables):
+        return Role.DATABASE
+    if is_cluster(tables):
+        return Role.CLUSTER_DATABASE
+    return Role.STATISTICS if is_statistics(tables) else None
+
+
 @dataclass(slots=True)
 class RankFiles:
     """Files of one rank; slices of one timeline are in order."""
 
     folder: Path
     timelines: list[SourceFile] = field(default_factory=list)
+    export: SourceFile | None = None  # the sqlite export of the rank's events
     files: dict[Role, list[SourceFile]] = field(default_factory=dict)
+
+    @property
+    def has_events(self) -> bool:
+        """Whether there is a timeline or an export."""
+        return bool(self.timelines) or self.export is not None
 
     def of(self, role: Role) -> list[SourceFile]:
         """Files of one role."""
@@ -126,7 +148,7 @@ def group(files: Sequence[SourceFile]) -> tuple[list[RankFiles], int]:
 
     Where a profiler put its output beside the raw folder of msprof, msprof's own export says the same again.
     """
-    roles = {file: role for file in files if (role := role_of(file.head())) is not None}
+    roles = {file: role for file in files if (role := role_of_file(file)) is not None}
     mixed = {file.location.parent for file in roles if _OF_ALL_RANKS.match(file.name)}
     by_folder: dict[Path, RankFiles] = {}
     for file, role in roles.items():
@@ -143,8 +165,9 @@ def group(files: Sequence[SourceFile]) -> tuple[list[RankFiles], int]:
             rank.files[role] = [file for file in own if not _is_raw(file, folder)] or own
             repeated += len(own) - len(rank.files[role])
         runs, doubles = runs_of(rank.of(Role.TIMELINE))
-        repeated += doubles
-        found += _apart(rank, runs)
+        exports = _exports(rank.of(Role.DATABASE))
+        repeated += doubles + len(rank.of(Role.DATABASE)) - len(exports)
+        found += _apart(rank, runs, exports)
     return found, repeated
 
 
@@ -165,9 +188,18 @@ def _is_raw(file: SourceFile, folder: Path) -> bool:
     return any(_RAW_FOLDER.match(part) for part in _full(file).parent.parts[len(folder.parts) :])
 
 
-def _apart(rank: RankFiles, runs: Sequence[list[SourceFile]]) -> list[RankFiles]:
-    """One entry per timeline; the files beside several of them are nobody's."""
-    if len(runs) <= 1:
+def _exports(databases: Sequence[SourceFile]) -> list[SourceFile]:
+    """One export for each rank that a file name tells, else the newest: msprof writes another at every export."""
+    named = {found[1]: file for file in databases if (found := _EXPORT_OF_RANK.search(file.name))}
+    return list(named.values()) or sorted(databases, key=lambda file: file.name)[-1:]
+
+
+def _apart(rank: RankFiles, runs: Sequence[list[SourceFile]], exports: Sequence[SourceFile]) -> list[RankFiles]:
+    """One entry per timeline, or per export where there is none; the files beside several of them are nobody's."""
+    if len(runs) <= 1 and len(exports) <= 1:
         rank.timelines = runs[0] if runs else []
+        rank.export = exports[0] if exports else None
         return [rank]
-    return [RankFiles(rank.folder / run[0].name, run) for run in runs]
+    if runs:
+        return [RankFiles(rank.folder / run[0].name, run) for run in runs]
+    return [RankFiles(rank.folder / export.name, export=export) for export in exports]

@@ -40,6 +40,8 @@ def job_of(
     for rank, own in members.items():
         for member in own.values():
             users[member.group].add(rank)
+            shown = max(member.op.rank_size, max(member.op.peers, default=MISSING) + 1)
+            sizes[member.group] = max(sizes.get(member.group, 0), shown)
     known = {group.name for told in settings for group in told.groups} | {group.name for group in cluster.groups}
     unknown = {name: ranks for name, ranks in users.items() if name not in known}
     listed = Settings(groups=(*cluster.groups, *matched(cluster.rank_sets, unknown, sizes)))

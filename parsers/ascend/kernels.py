@@ -53,6 +53,15 @@ def read_kernels(files: RankFiles, losses: Losses) -> list[KernelRow]:
     if not listed:
         tasks = _tasks(list(table_rows(files.of(Role.TASKS), losses)))
         listed = [row for row in tasks if kind_of_task(row.name, row.core) == EventKind.KERNEL]
+    return _once(listed, losses)
+
+
+def kernels_of(rows: Sequence[Row], losses: Losses) -> list[KernelRow]:
+    """The same of rows that do not come from a file of their own."""
+    return _once(_kernels(rows), losses)
+
+
+def _once(listed: Sequence[KernelRow], losses: Losses) -> list[KernelRow]:
     timed = [row for row in listed if row.start_ns >= 0 and row.dur_ns >= 0]
     once = list({(row.name, row.start_ns, row.dur_ns, row.device, row.stream): row for row in timed}.values())
     losses.dropped["kernel table rows without times"] += len(listed) - len(timed)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from parsers.ascend.csv_rows import Losses, Row, table_rows
-from parsers.ascend.text import cell, number
+from parsers.ascend.text import cell, number, rank_number
 from parsers.source import SourceFile
 from replay.core.units import NS_PER_MS, NS_PER_US
 from replay.trace import MISSING, StepTableRow
@@ -20,7 +20,7 @@ _MINDSPORE_PARTS = ("total", "iteration_interval", "fp_and_bp", "tail")
 
 def read_steps(files: Sequence[SourceFile], rank: int, losses: Losses) -> tuple[StepTableRow, ...]:
     """Rows of step tables of one rank; a recording without steps leaves the step empty."""
-    return tuple(step_row(row, rank) for row in table_rows(files, losses) if cell(row.get("step_num")) != "-")
+    return tuple(step_row(row, rank) for row in table_rows(files, losses) if (row.get("step_num") or "").strip() != "-")
 
 
 def step_row(row: Row, rank: int, stage: tuple[int, ...] = ()) -> StepTableRow:
@@ -38,4 +38,4 @@ def step_row(row: Row, rank: int, stage: tuple[int, ...] = ()) -> StepTableRow:
 
 def ranks_of(index: str) -> tuple[int, ...]:
     """Ranks of a stage as written: ``(0, 1, 2, 3)``; of one rank: ``3``."""
-    return tuple(sorted({int(digits) for digits in re.findall(r"\d+", index)}))
+    return tuple(sorted({rank for digits in re.findall(r"\d+", index) if (rank := rank_number(digits)) >= 0}))

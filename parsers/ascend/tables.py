@@ -17,11 +17,12 @@ from parsers.ascend.communicators import communicator_id
 from parsers.ascend.folder import RankFiles, Role
 from parsers.ascend.links import link_uses
 from parsers.ascend.matrix import links_of, partners, sizes_of
-from parsers.ascend.text import count, microseconds_ns, number, text_of
+from parsers.ascend.text import microseconds_ns, number, rank_number, text_of
 from parsers.source import SourceFile
 from replay.core.units import NS_PER_MS
 from replay.trace import MISSING, Group, LinkUse
 
+Objects = Mapping[Role, list[tuple[str, dict[str, object]]]]
 _RANK_IN_NAME = re.compile(r"profiler_info_(\d+)\.json$")
 _JSON = (Role.COMMUNICATION, Role.MATRIX, Role.INFO, Role.METADATA)
 _TOTALS = ("total op info", "total hccl operators")
@@ -73,10 +74,10 @@ class Described:
     damaged: tuple[str, ...]
 
 
-def read_described(files: RankFiles, roles: Sequence[Role] = _JSON) -> Described:
-    """The JSON files of one rank that have one of ``roles``, each decoded once."""
+def read_described(files: RankFiles, roles: Sequence[Role] = _JSON, more: Objects | None = None) -> Described:
+    """The JSON files of one rank that have one of ``roles``, each decoded once; ``more`` stands in for missing ones."""
     damaged: list[str] = []
-    objects = {role: read_objects(files.of(role), damaged) for role in roles}
+    objects = {role: read_objects(files.of(role), damaged) or (more or {}).get(role, []) for role in roles}
     links = [link for _, matrix in objects.get(Role.MATRIX, []) for link in links_of(matrix)]
     to = partners(links)
     statistics = [
@@ -115,8 +116,8 @@ def _settings(infos: Sequence[tuple[str, dict[str, object]]], metadatas: Sequenc
     rank, world, level, versions = MISSING, MISSING, "", []
     for name, info in infos:
         named = _RANK_IN_NAME.search(name)
-        rank = max(rank, count(info.get("rank_id")), int(named[1]) if named else MISSING)
-        world = max(world, count(info.get("rank_size")))
+        rank = max(rank, rank_number(info.get("rank_id")), int(named[1]) if named else MISSING)
+        world = max(world, rank_number(info.get("rank_size")))
         settings = as_dict(as_dict(info.get("config")).get("experimental_config"))
         level = str(settings.get("_profiler_level") or settings.get("profiler_level") or "") or level
         versions += [(key, str(info[key])) for key in _VERSIONS if info.get(key)]
@@ -125,10 +126,10 @@ def _settings(infos: Sequence[tuple[str, dict[str, object]]], metadatas: Sequenc
     for metadata in metadatas:
         environment = as_dict(metadata.get("ENV_VARIABLES"))
         arguments = as_dict(metadata.get("distributed_args"))
-        world = max(world, count(environment.get("WORLD_SIZE")), count(arguments.get("world_size")))
-        told = (rank, count(environment.get("RANK")), count(arguments.get("rank")))
+        world = max(world, rank_number(environment.get("WORLD_SIZE")), rank_number(arguments.get("world_size")))
+        told = (rank, rank_number(environment.get("RANK")), rank_number(arguments.get("rank")))
         rank = next((own for own in told if own >= 0), MISSING)
-        sizes |= {word: size for key, word in _SIZES.items() if (size := count(arguments.get(key))) > 0}
+        sizes |= {word: size for key, word in _SIZES.items() if (size := rank_number(arguments.get(key))) > 0}
         groups += [_group(name, entry) for name, entry in as_dict(metadata.get("parallel_group_info")).items()]
     world = max([world, *(len(group.ranks) for group in groups if group.description == "default_group")])
     return Settings(rank, world, level, tuple(groups), tuple(dict.fromkeys(versions)), sizes)
@@ -147,8 +148,8 @@ def operators(level: Mapping[str, object], name: str = "", rank: int = MISSING) 
         times = as_dict(entry.get("Communication Time Info"))
         if not times:
             yield from operators(entry, key)
-        elif key.isdigit():
-            yield from _operator(name, int(key), entry, times)
+        elif rank_number(key) >= 0:
+            yield from _operator(name, rank_number(key), entry, times)
         else:
             yield from _operator(key, rank, entry, times)
 
@@ -173,5 +174,5 @@ def as_dict(value: object) -> dict[str, object]:
 
 def as_ranks(value: object) -> tuple[int, ...]:
     """A list of rank numbers, empty where it is something else."""
-    ranks = tuple(map(count, value)) if isinstance(value, list) else ()
+    ranks = tuple(map(rank_number, value)) if isinstance(value, list) else ()
     return ranks if MISSING not in ranks else ()

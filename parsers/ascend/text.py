@@ -14,6 +14,7 @@ from replay.trace import MISSING
 _DIMS = re.compile(r"-?\d+")
 _NONE = 2**32 - 1  # CANN's -1
 _MOST = 10**18
+_MOST_RANKS = 10**7
 _BYTE_ORDER_MARKS = ((b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"), (b"\xef\xbb\xbf", "utf-8-sig"))
 _MISSING_WORDS = frozenset({"", "n/a", "na", "nan", "null", "none", "-"})
 
@@ -49,6 +50,12 @@ def count(text: object) -> int:
     """A number that counts or names something, -1 where there is none; some releases write it as a float."""
     value = number(text, MISSING)
     return int(value) if 0 <= value < _MOST and value != _NONE and value.is_integer() else MISSING
+
+
+def rank_number(text: object) -> int:
+    """Number of a rank or of ranks, -1 where there is none that a job could have."""
+    value = count(text)
+    return value if value < _MOST_RANKS else MISSING
 
 
 @lru_cache(maxsize=4096)

@@ -243,14 +243,6 @@ def test_step_tables_are_read_with_their_line_ends(tmp_path: Path) -> None:
     assert dict(row.parts_ms) == {"Computing": 0.3005, "Communication(Not Overlapped)": 2.0, "Preparing": 0.017}
 
 
-def test_a_sqlite_export_alone_is_refused_by_name(tmp_path: Path) -> None:
-    """The message says what it is and what to export."""
-    content = b"SQLite format 3\0" + b"\0" * 84 + b"CREATE TABLE STRING_IDS (id INTEGER, value TEXT)"
-    (tmp_path / "ascend_pytorch_profiler_0.db").write_bytes(content)
-    with pytest.raises(RefusedError, match="sqlite"):
-        parsers.read([tmp_path])
-
-
 def test_devices_of_one_timeline_have_streams_of_their_own(tmp_path: Path) -> None:
     """Stream 2 of device 0 and of device 1 are two lanes."""
     other = make.HARDWARE + 32

@@ -1,0 +1,181 @@
+"""The sqlite exports of Ascend's profilers, opened so that nothing beside them changes.
+
+Exports are left in WAL mode, in which even a reader creates files beside them; an immutable connection does not. One
+inside of an archive, or compressed, is written to a temporary file first. The schema of an export, dozens of tables,
+often begins behind what the head of the file shows, so an export is recognised by opening it.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from urllib.parse import quote
+
+from parsers._compression import is_compressed
+from parsers.source import SourceFile
+from replay.core.errors import TraceError
+
+MAGIC = b"SQLite format 3\0"
+Value = int | float | str | None  # a blob is none of them, and is taken for nothing
+
+_PROFILE = frozenset({"task", "pytorch_api", "cann_api", "compute_task_info", "communication_op"})
+_STATISTICS = frozenset({"commanalyzertime", "commanalyzerbandwidth", "commanalyzermatrix", "steptracetime"})
+_CLUSTER_PREFIXES = ("clustercomm", "clusterstep", "clusterbase", "communicationgroup")
+_MISSING_COLUMN = "NULL"
+_OF_OTHER_TOOLS = frozenset({"task"})  # a name that anybody may give to a table
+
+
+@dataclass(slots=True)
+class Database:
+    """An open export: its tables, and what could not be read of them."""
+
+    name: str
+    columns: dict[str, frozenset[str]]  # table → columns, both in lower case
+    connection: sqlite3.Connection
+    damaged: list[str] = field(default_factory=list)  # a sentence for each table that ends in the middle
+
+    def has(self, table: str) -> bool:
+        """Whether there is such a table, of any case."""
+        return table.lower() in self.columns
+
+    def rows(self, table: str, columns: Sequence[str]) -> Iterator[tuple[Value, ...]]:
+        """These columns of all rows, ``None`` for a column that is not there; no rows for a table that is not there.
+
+        A table that is damaged gives the rows before the damage.
+        """
+        known = self.columns.get(table.lower())
+        if known is None:
+            return
+        found = ", ".join(f'"{column}"' if column.lower() in known else _MISSING_COLUMN for column in columns)
+        count = 0
+        try:
+            for row in self.connection.execute(f'SELECT {found} FROM "{table}"'):
+                yield row
+                count += 1
+        except sqlite3.DatabaseError as error:
+            self.damaged.append(f"{self.name}: {table} is damaged after {count} rows ({error}); those are used")
+
+    def lacking(self, table: str, columns: Sequence[str]) -> list[str]:
+        """Those of ``columns`` that a table which is there does not have."""
+        known = self.columns.get(table.lower())
+        return [] if known is None else [column for column in columns if column.lower() not in known]
+
+
+def is_sqlite(head: bytes) -> bool:
+    """Whether a file begins like a sqlite database."""
+    return head.startswith(MAGIC)
+
+
+def is_profile(tables: frozenset[str]) -> bool:
+    """Whether these tables hold the events of a recording."""
+    return bool(tables & (_PROFILE - _OF_OTHER_TOOLS)) or ("task" in tables and "string_ids" in tables)
+
+
+def is_statistics(tables: frozenset[str]) -> bool:
+    """Whether these tables hold the communication statistics and steps of one rank (``analysis.db``)."""
+    return bool(tables & _STATISTICS)
+
+
+def is_cluster(tables: frozenset[str]) -> bool:
+    """Whether these tables are the analysis of a whole job (``cluster_analysis.db``)."""
+    return any(table.startswith(_CLUSTER_PREFIXES) for table in tables)
+
+
+def is_of_ascend(file: SourceFile) -> bool:
+    """Whether a file is an export of Ascend's profilers; opens it where it is a sqlite database."""
+    return is_sqlite(file.head(len(MAGIC))) and _is_known(tables_of(file))
+
+
+def _is_known(tables: frozenset[str]) -> bool:
+    return is_profile(tables) or is_statistics(tables) or is_cluster(tables)
+
+
+def tables_of(file: SourceFile) -> frozenset[str]:
+    """Names of the tables in lower case, none where the schema cannot be read."""
+    status = file.path.stat()
+    return _tables(file, status.st_size, status.st_mtime_ns)
+
+
+@lru_cache(maxsize=256)
+def _tables(file: SourceFile, _size: int, _mtime_ns: int) -> frozenset[str]:
+    try:
+        with opened(file) as database:
+            return frozenset(database.columns)
+    except TraceError:
+        return frozenset()
+
+
+@contextmanager
+def opened(file: SourceFile) -> Iterator[Database]:
+    """The export, open until the block ends. Raises :class:`TraceError` where it is no readable database."""
+    with _on_disk(file) as path, closing(_connect(path)) as connection:
+        connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
+        try:
+            columns = _columns(connection)
+        except sqlite3.DatabaseError as error:
+            columns = _columns_of_damaged(connection, file.name, error)
+            note = f"{file.name} is damaged or cut short ({error}); what can still be read of it is used"
+            yield Database(file.name, columns, connection, [note])
+            return
+        yield Database(file.name, columns, connection)
+
+
+def _columns_of_damaged(
+    connection: sqlite3.Connection, name: str, error: sqlite3.DatabaseError
+) -> dict[str, frozenset[str]]:
+    """Columns of a file that is shorter than it says: sqlite opens one only where its schema may be wrong."""
+    try:
+        connection.execute("PRAGMA writable_schema = ON")
+        return _columns(connection)
+    except sqlite3.DatabaseError:
+        raise TraceError(
+            f"{name}: no table can be read ({error}); copy the file again, or export the profile again"
+        ) from error
+
+
+def _columns(connection: sqlite3.Connection) -> dict[str, frozenset[str]]:
+    names = [str(name) for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+    return {
+        name.lower(): frozenset(
+            str(column[1]).lower() for column in connection.execute(f'PRAGMA table_info("{name}")').fetchall()
+        )
+        for name in names
+        if '"' not in name
+    }
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    return sqlite3.connect(f"file:{quote(os.fsencode(path.resolve()))}?immutable=1", uri=True)
+
+
+@contextmanager
+def _on_disk(file: SourceFile) -> Iterator[Path]:
+    """The file itself where sqlite can open it, else a copy that is gone after the block."""
+    if file.span is None and not is_compressed(next(file.stored_blocks(16), b"")):
+        yield file.path
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "export.db"
+        with path.open("wb") as copy:
+            try:
+                for block in file.blocks():
+                    copy.write(block)
+            except EOFError:
+                pass  # the database itself tells that it is cut short
+        yield path
+
+
+def unmerged(file: SourceFile) -> str:
+    """A sentence where changes lie beside the export that an immutable connection does not see, else nothing."""
+    if file.span is not None:
+        return ""
+    log = file.path.with_name(f"{file.path.name}-wal")
+    if not log.is_file() or not log.stat().st_size:
+        return ""
+    return f"{log.name} holds changes that were never merged into {file.name}; they are not read"

@@ -1,0 +1,249 @@
+"""Device rows of a sqlite export: tasks of the streams, collectives with their sub-tasks, the profiler's own sums."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from parsers._numbers import ns_text
+from parsers.ascend.communicators import communicator_id
+from parsers.ascend.csv_rows import Row
+from parsers.ascend.database import Database, Value
+from parsers.ascend.database_names import Names, integer_of, known
+from parsers.ascend.database_rows import COMMUNICATION, HARDWARE, OVERLAP, Place, Writer
+from parsers.ascend.events import OTHER, AscendArgs, AscendEvent
+from replay.trace import MISSING
+
+_COPY, _BY_BUS, _ON_DEVICE = "MEMCPY_ASYNC", "PCIE_DMA_SQE", "SDMA_SQE"  # a timeline names what carries a copy out
+_MARK = "mstx"  # tasks that only mark a moment of a stream
+_NO_TYPE = frozenset({"", "N/A", "UNKNOWN"})
+_GROUP_THREADS = 1 << 16  # numbers kept free for the planes of a group
+_OVERLAP_NAMES = {
+    "COMPUTE": "Computing", "COMMUNICATION": "Communication", "COMM_NOT_OVERLAP_COMP": "Communication(Not Overlapped)",
+    "FREE": "Free",
+}  # fmt: skip
+_KERNEL_CELLS = {
+    "Input Shapes": "inputShapes", "Input Data Types": "inputDataTypes", "Input Formats": "inputFormats",
+    "Output Shapes": "outputShapes", "Output Data Types": "outputDataTypes", "Output Formats": "outputFormats",
+    "OP State": "opState", "HF32 Eligible": "hf32Eligible",
+}  # fmt: skip
+_COMPUTE = ("globalTaskId", "name", "taskType", "opType", "blockNum", "blockDim", "waitNs", *_KERNEL_CELLS.values())
+
+
+@dataclass(slots=True)
+class DeviceRows:
+    """What was read beside the rows themselves."""
+
+    launched: dict[int, list[AscendEvent]] = field(default_factory=lambda: defaultdict(list))  # by connection
+    kernels: list[Row] = field(default_factory=list)  # as a kernel table lists them
+    devices: set[int] = field(default_factory=set)
+    skipped: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """One row of TASK."""
+
+    start: int
+    end: int
+    device: int
+    stream: int
+    number: int  # inside of its stream, counted modulo 65536
+    kind: str
+    connection: int
+    span: tuple[Value, Value]
+    part: bool  # of a task that consists of parts (FFTS+)
+
+
+def read_device(database: Database, names: Names, writer: Writer) -> DeviceRows:
+    """All device rows, into ``writer``."""
+    reader = _DeviceReader(database, names, writer)
+    tasks = reader.tasks()
+    reader.hardware(tasks)
+    device_of_op = reader.sub_tasks(tasks)
+    reader.collectives(device_of_op)
+    reader.overlap()
+    return reader.found
+
+
+class _DeviceReader:
+    def __init__(self, database: Database, names: Names, writer: Writer) -> None:
+        self.found = DeviceRows()
+        self._db, self._names, self._writer = database, names, writer
+        self._groups: dict[tuple[int, str], int] = {}
+
+    def tasks(self) -> dict[int, _Task]:
+        """Tasks by their global number; those without one get a number of their own, below -1."""
+        columns = (
+            "startNs", "endNs", "deviceId", "connectionId", "globalTaskId", "globalPid", "taskType", "contextId",
+            "streamId", "taskId",
+        )  # fmt: skip
+        found: dict[int, _Task] = {}
+        for start, end, device, connection, task, pid, kind, context, stream, number in self._db.rows("TASK", columns):
+            self._writer.thread((integer_of(pid) or 0) << 32)
+            key = known(task)
+            key = key if key >= 0 and key not in found else -2 - len(found)
+            found[key] = _Task(
+                start=integer_of(start) or 0,
+                end=integer_of(end) or 0,
+                device=known(device),
+                stream=known(stream),
+                number=known(number),
+                kind=self._names.name(kind, "UNKNOWN"),
+                connection=known(connection),
+                span=(start, end),
+                part=known(context) >= 0,
+            )
+            self.found.devices.add(known(device))
+        return found
+
+    def hardware(self, tasks: dict[int, _Task]) -> None:
+        """Rows of the streams; a task that consists of parts is shown by its parts."""
+        compute = {known(row[0]): row for row in self._db.rows("COMPUTE_TASK_INFO", _COMPUTE)}
+        columns = ("globalTaskId", "name", "taskType")
+        schedule = {known(row[0]): row for row in self._db.rows("COMMUNICATION_SCHEDULE_TASK_INFO", columns)}
+        columns = ("globalTaskId", "size", "memcpyOperation")
+        copies = {known(row[0]): row for row in self._db.rows("MEMCPY_INFO", columns)}
+        counters = self._counters()
+        parts = _parts(tasks)
+        for key, task in tasks.items():
+            if _is_shown_by_parts(task, parts):
+                self.found.skipped["tasks shown by their parts"] += 1
+                continue
+            told = compute.get(key) or schedule.get(key)
+            name, kind = task.kind, task.kind
+            if told is not None:
+                name = self._names.name(told[1], task.kind)
+                kind = self._names.text(told[2])
+                kind = task.kind if kind in _NO_TYPE else kind
+            args = AscendArgs(connection=task.connection, task_type=kind)
+            if key in copies:
+                args.size = known(copies[key][1])
+                kind = self._names.copies.get(known(copies[key][2]), "")
+                args.task_type = _BY_BUS if "host" in kind and "device" in kind else _ON_DEVICE
+            role = OTHER if name.lower().startswith(_MARK) else "device"
+            at = self._writer.device_process(HARDWARE, task.device), task.stream
+            self._launched(task.connection, self._writer.add(role, name, task.span, at, args))
+            if key in compute:
+                self.found.kernels.append(self._kernel(task, compute[key], counters.get(key, {})))
+
+    def _counters(self) -> dict[int, Row]:
+        """Counters of the cores by task, in the columns of a kernel table."""
+        found: dict[int, Row] = defaultdict(dict)
+        for task, name, value in self._db.rows("TASK_PMU_INFO", ("globalTaskId", "name", "value")):
+            column = self._names.text(name)
+            column += "(us)" if column.endswith("_time") else "(%)" if column.endswith("utilization") else ""
+            found[known(task)][column] = str(value)
+        return found
+
+    def _kernel(self, task: _Task, told: tuple[Value, ...], counters: Row) -> Row:
+        values = dict(zip(_COMPUTE, told, strict=True))
+        row = {column: self._names.text(values[name]) for column, name in _KERNEL_CELLS.items()}
+        wait = known(values["waitNs"])
+        blocks = known(values["blockNum"])
+        return row | counters | {
+            "Name": self._names.name(values["name"], task.kind),
+            "Type": self._names.text(values["opType"]),
+            "Accelerator Core": self._names.text(values["taskType"]),
+            "Block Num": str(blocks if blocks >= 0 else known(values["blockDim"])),
+            "Wait Time(us)": _microseconds(wait) if wait >= 0 else "",
+            "Stream ID": str(task.stream),
+            "Device_id": str(task.device),
+            **_times(task.span),
+        }  # fmt: skip
+
+    def sub_tasks(self, tasks: dict[int, _Task]) -> dict[int, int]:
+        """Rows of the planes, timed by their tasks; returns the device of each collective."""
+        columns = (
+            "name", "globalTaskId", "taskType", "planeId", "groupName", "srcRank", "dstRank", "size", "opId",
+        )  # fmt: skip
+        device_of: dict[int, int] = {}
+        for row in self._db.rows("COMMUNICATION_TASK_INFO", columns):
+            name, key, kind, plane, group, source, target, size, op = row
+            task = tasks.get(known(key))
+            if task is None:
+                self.found.skipped["sub-tasks of collectives without a device task"] += 1
+                continue
+            device_of[known(op)] = task.device
+            args = AscendArgs(stream_id=task.stream, packet_bytes=known(size))
+            args.source_rank, args.target_rank = known(source), known(target)
+            text = self._names.text(kind) or self._names.name(name)
+            at = self._plane(task.device, self._names.text(group), known(plane))
+            self._writer.add("communication", text, task.span, at, args)
+        return device_of
+
+    def collectives(self, device_of: dict[int, int]) -> None:
+        """One row for each collective, and its row of a kernel table."""
+        columns = (
+            "opName", "startNs", "endNs", "connectionId", "groupName", "opId", "dataType", "count", "opType",
+            "deviceId", "rankSize", "algType", "waitNs",
+        )  # fmt: skip
+        for row in self._db.rows("COMMUNICATION_OP", columns):
+            name, start, end, connection, group, op, dtype, count, op_type, device, size, algorithm, wait = row
+            found = known(device) if known(device) >= 0 else device_of.get(known(op), MISSING)
+            args = AscendArgs(connection=known(connection), count=known(count), rank_size=known(size))
+            args.data_type = self._names.data_types.get(known(dtype))
+            args.algorithm = self._names.text(algorithm) or None
+            text = self._names.name(name)
+            at = self._plane(found, self._names.text(group))
+            self._launched(known(connection), self._writer.add("communication", text, (start, end), at, args))
+            self.found.devices.add(found)
+            kernel = {"Name": text, "Type": self._names.text(op_type), "Accelerator Core": "COMMUNICATION"}
+            kernel["Wait Time(us)"] = _microseconds(known(wait)) if known(wait) >= 0 else ""
+            self.found.kernels.append(kernel | {"Device_id": str(found)} | _times((start, end)))
+
+    def overlap(self) -> None:
+        """The profiler's own account of the time of a device."""
+        columns = ("startNs", "endNs", "type", "deviceId")
+        for start, end, kind, device in self._db.rows("OVERLAP_ANALYSIS", columns):
+            label = self._names.overlaps.get(known(kind), "")
+            at = self._writer.device_process(OVERLAP, known(device)), max(known(kind), 0)
+            self._writer.add("overlap", _OVERLAP_NAMES.get(label, label), (start, end), at, AscendArgs())
+
+    def _plane(self, device: int, group: str, plane: int | None = None) -> Place:
+        """Thread of a group on a device, or of one of its planes."""
+        process = self._writer.device_process(COMMUNICATION, device)
+        group = communicator_id(group)
+        if (device, group) not in self._groups:
+            self._groups[device, group] = len(self._groups) * _GROUP_THREADS
+        tid = self._groups[device, group]
+        label = f"Group {group} Communication" if group not in _NO_TYPE else "Communication"
+        if plane is not None:
+            plane = min(max(plane, 0), _GROUP_THREADS - 2)
+            tid, label = tid + 1 + plane, f"Plane {plane}"
+        else:
+            self._writer.timeline.threads[str(process), str(tid)] = label
+        self._writer.timeline.threads.setdefault((str(process), str(tid)), label)
+        return process, tid
+
+    def _launched(self, connection: int, event: AscendEvent) -> None:
+        if connection > 0:
+            self.found.launched[connection].append(event)
+
+
+def _parts(tasks: dict[int, _Task]) -> dict[tuple[int, int, int], list[int]]:
+    """(device, stream, number) of tasks that have parts → starts of the parts."""
+    found: dict[tuple[int, int, int], list[int]] = defaultdict(list)
+    for task in tasks.values():
+        if task.part:
+            found[task.device, task.stream, task.number].append(task.start)
+    return {key: sorted(starts) for key, starts in found.items()}
+
+
+def _is_shown_by_parts(task: _Task, parts: dict[tuple[int, int, int], list[int]]) -> bool:
+    starts: Sequence[int] = () if task.part else parts.get((task.device, task.stream, task.number), ())
+    at = bisect_left(starts, task.start)
+    return at < len(starts) and starts[at] <= task.end
+
+
+def _times(span: tuple[Value, Value]) -> Row:
+    start, end = integer_of(span[0]), integer_of(span[1])
+    if start is None or end is None:
+        return {"Start Time(us)": "", "Duration(us)": ""}
+    return {"Start Time(us)": _microseconds(start), "Duration(us)": _microseconds(end - start)}
+
+
+def _microseconds(ns: int) -> str:
+    return ns_text(ns).decode()

@@ -1,0 +1,133 @@
+"""Ranks of an Ascend profile: what the files of each one hold, before all of them are put together.
+
+Where there is no timeline, tables tell what ran; those of msprof may be of several devices, and each is a rank.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from parsers._ranks import rank_in_name
+from parsers.ascend.cluster import Cluster
+from parsers.ascend.csv_rows import Losses
+from parsers.ascend.exports import read_statistics
+from parsers.ascend.folder import RankFiles, Role
+from parsers.ascend.kernels import KernelRow, kernels_of, read_kernels
+from parsers.ascend.recorded import Recording, read_recording
+from parsers.ascend.rows import AscendContent, read_rows
+from parsers.ascend.steps import read_steps, step_row
+from parsers.ascend.tabled import device_of, tabled_rows
+from parsers.ascend.tables import Described, Settings, read_described
+from replay.core.units import NS_PER_US
+from replay.trace import MISSING, Health, StepTableRow
+
+OF_OPS = (Role.KERNELS, Role.TASKS, Role.COMMUNICATION, Role.STEPS)  # what tells of ops or steps without a timeline
+
+
+@dataclass(frozen=True, slots=True)
+class Rank:
+    """Everything read of one rank; the timeline's file may be several slices."""
+
+    file: str
+    number: int  # -1 where nothing tells it
+    described: Described
+    content: AscendContent
+    kernels: list[KernelRow]
+    steps: tuple[StepTableRow, ...]
+    health: Health
+    folder: Path = Path()
+
+
+def read_folder(folder: RankFiles, piece_bytes: int, *, keep_modules: bool) -> list[Rank]:
+    """What a folder holds: one rank, or one for each device where its tables are of several."""
+    if folder.has_events:
+        return _recorded(folder, read_recording(folder, piece_bytes), keep_modules=keep_modules)
+    losses = Losses()
+    described = read_described(folder)
+    kernels = read_kernels(folder, losses)
+    told = described.settings.rank
+    number = told if told != MISSING else rank_in_name(folder.folder.name)
+    steps = read_steps(folder.of(Role.STEPS), number, losses)
+    lost = losses.health().merged(Health(warnings=described.damaged))
+    name = next(file.name for role in OF_OPS for file in folder.of(role))
+    rank = Rank(name, number, described, tabled_rows([], []), kernels, steps, lost, folder.folder)
+    return _by_device(rank)
+
+
+def _recorded(folder: RankFiles, recording: Recording, *, keep_modules: bool) -> list[Rank]:
+    """The rank of a timeline or an export."""
+    losses = Losses()
+    content = read_rows(recording.timeline, keep_modules=keep_modules)
+    statistics = read_statistics(folder.of(Role.STATISTICS), _lasting_us(content))
+    described = read_described(folder, more={**recording.objects, **statistics.objects})
+    kernels = read_kernels(folder, losses) or kernels_of(recording.kernels, losses)
+    told = described.settings.rank
+    number = told if told != MISSING else rank_in_name(folder.folder.name)
+    steps = read_steps(folder.of(Role.STEPS), number, losses)
+    steps = steps or tuple(step_row(row, number) for row in statistics.steps)
+    health = losses.health().merged(Health(warnings=(*described.damaged, *statistics.damaged)))
+    health = _health(recording, content).merged(health)
+    return [Rank(recording.file, number, described, content, kernels, steps, health, folder.folder)]
+
+
+def _lasting_us(content: AscendContent) -> float:
+    rows = content.rows
+    return float((rows.start_ns + rows.dur_ns).max() - rows.start_ns.min()) / NS_PER_US if len(rows) else 0.0
+
+
+def rank_of_cluster(number: int, cluster: Cluster) -> Rank:
+    """A rank that only the cluster's files know."""
+    statistics = cluster.statistics.get(number, [])
+    content = tabled_rows([], statistics)
+    described = Described(Settings(number), statistics, {}, ())
+    return Rank(cluster.files[0], number, described, content, [], (), Health(events=len(content.rows)))
+
+
+def numbered(ranks: list[Rank]) -> list[Rank]:
+    """Where no file tells any rank, the folders do, or the numbers of the devices, if they differ."""
+    if any(rank.number != MISSING for rank in ranks):
+        return ranks
+    for numbers in ([_above(rank.folder) for rank in ranks], [rank.content.device for rank in ranks]):
+        if MISSING not in numbers and len(set(numbers)) == len(ranks):
+            return [replace(rank, number=number) for rank, number in zip(ranks, numbers, strict=True)]
+    return ranks
+
+
+def _above(folder: Path) -> int:
+    """Rank that the nearest folder above tells: ``rank_3/PROF_000001_…``."""
+    told = (rank_in_name(part) for part in reversed(folder.parts))
+    return next((number for number in told if number != MISSING), MISSING)
+
+
+def _by_device(rank: Rank) -> list[Rank]:
+    """The rank with the events of its tables; one each where they are of several devices."""
+    devices = sorted({row.device for row in rank.kernels if row.device >= 0}) or [device_of(rank.folder)]
+    if len(devices) == 1:
+        content = tabled_rows(rank.kernels, rank.described.statistics, devices[0])
+        return [replace(rank, content=content, health=rank.health.merged(Health(events=len(content.rows))))]
+    nobody = replace(rank.described, statistics=[])  # nothing tells whose they are
+    found: list[Rank] = []
+    for device in devices:
+        own = [row for row in rank.kernels if row.device == device]
+        health = Health(events=len(own)) if found else rank.health.merged(Health(events=len(own)))
+        content = tabled_rows(own, [], device)
+        found.append(
+            replace(rank, number=MISSING, described=nobody, content=content, kernels=own, steps=(), health=health)
+        )
+    return found
+
+
+def _health(recording: Recording, content: AscendContent) -> Health:
+    timeline = recording.timeline
+    cut = (f"{name} ends in the middle; the events before are used" for name in timeline.cut_short)
+    unused = Counter({recording.unused: 1} if recording.unused else {})
+    return Health(
+        events=timeline.losses.seen,
+        dropped=dict(timeline.losses.dropped + content.dropped),
+        skipped=dict(timeline.skipped + content.skipped + unused),
+        clipped=dict(timeline.losses.repaired),
+        inferred=dict(content.inferred),
+        warnings=(*cut, *timeline.notes),
+    )
