@@ -1,0 +1,298 @@
+"""Folders of msprof, MindSpore and msprof-analyze, one test per layout; values are those of the builders."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import parsers
+from replay.core.errors import RefusedError, TraceError
+from replay.graph.build import build
+from replay.report.accuracy import replay_error_pct
+from replay.session.question import Facts
+from replay.session.source import find_source
+from replay.simulate.engine import simulate
+from replay.trace import Trace
+from tests.parsers.ascend import folders as make
+from tests.parsers.ascend import layouts
+from tests.parsers.ascend.layouts import cluster, cluster_steps, msprof_events, of_ranks, old_mindspore, prof, put
+
+STAMP = "20240605101010"
+
+
+def read(*folders: Path) -> Trace:
+    """The trace of some folders."""
+    trace = parsers.read(list(folders))
+    assert isinstance(trace, Trace)
+    return trace
+
+
+def device_ops(trace: Trace) -> list[tuple[int, str, int, int]]:
+    """(rank, name, start, duration) of the device events, ns."""
+    rows = np.flatnonzero(trace.is_device).tolist()
+    return [(int(trace.rank[i]), trace.name_of(i), int(trace.start_ns[i]), int(trace.dur_ns[i])) for i in rows]
+
+
+def level_none() -> list[make.Event]:
+    """What is left without any device level: the framework's rows."""
+    return make.framework()
+
+
+LEVELS = [make.level0, make.level1, make.level2]
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("suffix", ["ascend_pt", "ascend_ms"])
+def test_every_level_of_both_frameworks_replays(
+    tmp_path: Path, level: Callable[[], list[make.Event]], suffix: str
+) -> None:
+    """Within 3 % of the step; MindSpore's folder has tables of its own, which say nothing of ops."""
+    top = make.write(tmp_path, 0, level())
+    if suffix == "ascend_ms":
+        put(top / "ASCEND_PROFILER_OUTPUT" / "dataset.csv", "Start Time(us),End Time(us),Event\n1,2,x\n")
+        put(top / "ASCEND_PROFILER_OUTPUT" / "minddata_pipeline_raw_0.csv", "op_id,op_type,num_workers\n0,Batch,4\n")
+    top = top.rename(tmp_path / f"node_0_20240605_{suffix}")
+    graph = build(read(top))
+    assert abs(replay_error_pct(graph, simulate(graph))) <= 3
+
+
+def test_a_recording_without_the_device_is_said_to_have_none(tmp_path: Path) -> None:
+    """Level_none keeps operators of the host; nothing ran on any device."""
+    make.write(tmp_path, 0, level_none(), tables=False)
+    assert not read(tmp_path).is_device.any()
+
+
+def test_msprof_writes_a_new_export_beside_the_old(tmp_path: Path) -> None:
+    """The newest counts once; flat statistics and the summary of its operators join."""
+    top = prof(tmp_path, 1)
+    for stamp in (STAMP, "20250101000000"):
+        put(top / "mindstudio_profiler_output" / f"msprof_{stamp}.json", msprof_events())
+        put(
+            top / "mindstudio_profiler_output" / f"op_summary_{stamp}.csv", layouts.op_summary() + "\n" * len(stamp[:4])
+        )
+    put(top / "analyze" / "communication.json", layouts.flat_communication(make.ts(302)))
+    trace = read(top)
+    begin = device_ops(trace)[0][2]
+    assert [(name, start - begin) for _, name, start, _ in device_ops(trace)] == [
+        ("aclnnMatmul_MatMulCommon_MatMulV3", 0),
+        ("hcom_allReduce_", 202_000),
+        ("aclnnAdd_Add_Add", 602_000),
+    ]
+    assert trace.details is not None and len(trace.details) == 3
+    assert [group.name for group in trace.groups] == [make.GROUP]
+    graph = build(trace)
+    assert abs(replay_error_pct(graph, simulate(graph))) <= 3
+
+
+def test_slices_of_ten_and_more_are_in_order(tmp_path: Path) -> None:
+    """slice_10 comes after slice_2, and a whole file of an export before is left out."""
+    output = prof(tmp_path, 1) / "mindstudio_profiler_output"
+    events = msprof_events()
+    for part in range(12):
+        put(output / f"msprof_slice_{part}_20250101000000.json", [*make.npu_arrows(), *events[part::12]])
+    put(output / f"msprof_{STAMP}.json", msprof_events())
+    trace = read(tmp_path)
+    assert int(trace.is_device.sum()) == 3
+    assert trace.health.skipped["files that repeat others of their rank"] == 1
+
+
+def test_recordings_of_one_job_are_ranks_by_their_devices(tmp_path: Path) -> None:
+    """Two PROF folders, of devices 5 and 2."""
+    for number, device in ((1, 5), (2, 2)):
+        put(prof(tmp_path, number) / "mindstudio_profiler_output" / f"msprof_{STAMP}.json", msprof_events(device))
+    assert read(tmp_path).ranks == (2, 5)
+
+
+def test_folders_above_tell_ranks_before_devices_do(tmp_path: Path) -> None:
+    """Two nodes have a device 0 each."""
+    for rank in (0, 8):
+        put(prof(tmp_path / f"rank_{rank}", 1) / "mindstudio_profiler_output" / f"msprof_{STAMP}.json",
+            [*msprof_events(0), make.row(make.CANN, 101, "Node@launch", (990, 990 + rank))])  # fmt: skip
+    assert read(tmp_path).ranks == (0, 8)
+
+
+def test_older_msprof_has_a_folder_for_each_device(tmp_path: Path) -> None:
+    """One file per kind of rows beside the whole; summaries by device, model and iteration."""
+    for device in (0, 3):
+        top = prof(tmp_path, 1) / f"device_{device}"
+        put(top / "timeline" / f"msprof_{device}_1_1.json", msprof_events(device))
+        put(top / "timeline" / f"hccl_{device}_1_1.json", [*make.collective(), {"name": f"of {device}"}])
+        put(top / "summary" / f"op_summary_{device}_1_1.csv", layouts.op_summary(device))
+    trace = read(tmp_path)
+    assert trace.ranks == (0, 3)
+    assert int(trace.is_device.sum()) == 2 * 3
+    assert trace.details is not None and len(trace.details) == 2 * 3
+
+
+def test_summaries_of_several_devices_are_several_ranks(tmp_path: Path) -> None:
+    """One op_summary, two devices; without a timeline it can be looked at only."""
+    text = layouts.op_summary(0) + layouts.op_summary(6)
+    put(prof(tmp_path, 1) / "mindstudio_profiler_output" / f"op_summary_{STAMP}.csv", text)
+    trace = read(tmp_path)
+    assert trace.ranks == (0, 6)
+    assert trace.health.dropped["repeated header rows"] == 1
+    assert [name for rank, name, *_ in device_ops(trace) if rank == 6] == [
+        "aclnnMatmul_MatMulCommon_MatMulV3", "hcom_allReduce_", "aclnnAdd_Add_Add",
+    ]  # fmt: skip
+    with pytest.raises(RefusedError, match=r"no timeline \(1 kernel table\)"):
+        build(trace)
+
+
+def test_a_raw_folder_beside_the_output_says_the_same_again(tmp_path: Path) -> None:
+    """msprof's summary below a ``*_ascend_pt`` adds no kernels to those of kernel_details."""
+    top = make.write(tmp_path, 0, make.level1())
+    raw = prof(top, 1) / "mindstudio_profiler_output"
+    put(raw / f"op_summary_{STAMP}.csv", layouts.op_summary())
+    put(raw / f"msprof_{STAMP}.json", msprof_events())
+    put(prof(top, 1) / "analyze" / "communication.json", layouts.flat_communication(make.ts(302)))
+    trace = read(tmp_path)
+    assert trace.details is not None and len(trace.details) == 3
+    assert trace.health.skipped["files that repeat others of their rank"] == 3
+
+
+def test_task_times_alone_tell_kernels(tmp_path: Path) -> None:
+    """Waits of streams are no work."""
+    header = "Device_id,kernel_name,kernel_type,stream_id,task_id,task_time(us),task_start(us),task_stop(us)\n"
+    rows = [f"0,Add_1,KERNEL_AIVEC,7,1,2.5,{make.ts(10)}\t,{make.ts(12.5)}\t",
+            f"0,EVENT_WAIT,EVENT_WAIT,7,2,9,{make.ts(13)}\t,{make.ts(22)}\t"]  # fmt: skip
+    put(prof(tmp_path, 1) / "mindstudio_profiler_output" / f"task_time_{STAMP}.csv", header + "\n".join(rows) + "\n")
+    trace = read(tmp_path)
+    assert [(name, dur) for _, name, _, dur in device_ops(trace)] == [("Add_1", 2500)]
+    assert trace.epoch_ns == 1717575960213967957
+    assert trace.lanes[int(trace.lane[0])].stream == 7
+
+
+def test_mindspore_before_2_4_keeps_all_ranks_in_one_folder(tmp_path: Path) -> None:
+    """Compute ops with durations in ms, steps in ticks of 10 ns, and a world in the settings."""
+    for rank in (0, 1):
+        old_mindspore(tmp_path, rank)
+    trace = read(tmp_path)
+    assert (trace.ranks, trace.world_size) == ((0, 1), 2)
+    assert [(rank, name, dur) for rank, name, _, dur in device_ops(trace)] == [
+        (0, "Default/network/MatMul-op1", 200_000), (0, "Default/network/Add-op2", 100_000),
+        (1, "Default/network/MatMul-op1", 200_000), (1, "Default/network/Add-op2", 100_000),
+    ]  # fmt: skip
+    assert [(row.step, dict(row.parts_ms)["total"]) for row in trace.step_table if row.rank == 0] == [("1", 1.0)]
+    with pytest.raises(RefusedError, match="2 task table"):
+        build(trace)
+
+
+def test_a_cluster_alone_is_looked_at(tmp_path: Path) -> None:
+    """Collectives of four ranks, steps of ranks and of stages, sizes by the indexes of eight ranks."""
+    cluster(tmp_path, {
+        "cluster_step_trace_time.csv": cluster_steps(range(8), [range(4), range(4, 8)], indexes=True),
+        "cluster_communication.json": of_ranks(range(4)),
+    })  # fmt: skip
+    trace = read(tmp_path)
+    assert (trace.ranks, trace.world_size) == (tuple(range(8)), 8)
+    assert [(rank, dur) for rank, _, _, dur in device_ops(trace)] == [(r, 396_000 - 1000 * r) for r in range(4)]
+    assert [group.ranks for group in trace.groups] == [(0, 1, 2, 3)]
+    assert trace.collectives.recorded_transfer_ns.tolist() == [280_000] * 4
+    assert [(row.rank, row.stage) for row in trace.step_table[7:]] == [(7, ()), (-1, (0, 1, 2, 3)), (-1, (4, 5, 6, 7))]
+    assert dict(trace.step_table[9].parts_ms)["Computing"] == 1.007
+    layout = find_source(trace, Facts(), parsers.run_description.RunDescription()).layout
+    assert (layout.tp, layout.pp, layout.dp) == (2, 2, 2)
+    with pytest.raises(RefusedError, match=r"cluster communication statistics, 1 cluster step table\)"):
+        build(trace)
+
+
+def test_a_whole_job_is_its_ranks_and_what_the_cluster_adds(tmp_path: Path) -> None:
+    """Two of eight ranks have folders: no others appear, but members, world, sizes and their steps do."""
+    for rank in (0, 1):
+        make.write(tmp_path, rank, make.level1(counter=rank), counter=rank)
+    steps = cluster_steps(range(8), [range(4), range(4, 8)], indexes=True)
+    groups = [{"type": "collective", "rank_set": list(range(8)), "group_name": make.GROUP, "group_id": "a%b_1",
+               "pg_name": "dp"}]  # fmt: skip
+    lists = {"collective": [list(range(8))], "p2p": [], "comm_group_parallel_info": groups}
+    cluster(tmp_path, {"cluster_step_trace_time.csv": steps, "communication_group.json": lists})
+    trace = read(tmp_path)
+    assert (trace.ranks, trace.world_size, trace.layout) == ((0, 1), 8, {"tp": 2, "pp": 2, "dp": 2})
+    assert [(group.name, group.description, len(group.ranks)) for group in trace.groups] == [(make.GROUP, "dp", 8)]
+    assert len(trace.step_table) == 10
+    graph = build(trace)
+    assert abs(replay_error_pct(graph, simulate(graph))) <= 3
+
+
+def test_sets_without_names_are_members_where_only_one_fits(tmp_path: Path) -> None:
+    """The older list of groups: of the sets with ranks 0 and 1, one has the four members that the links show."""
+    for rank in (0, 1):
+        make.write(tmp_path, rank, make.level1(counter=rank), counter=rank)
+    cluster(tmp_path, {"communication_group.json": {"collective": [[0, 1], [0, 1, 2, 3], [0, 2]], "p2p": [[0, 1]]}})
+    trace = read(tmp_path)
+    assert [(group.name, group.ranks) for group in trace.groups] == [(make.GROUP, (0, 1, 2, 3))]
+
+
+@pytest.mark.parametrize("content", ["", "{}", '{"collective": [], "p2p": []}', "[]"])
+def test_an_empty_list_of_groups_changes_nothing(tmp_path: Path, content: str) -> None:
+    """A cluster analysis that found no communication leaves empty files."""
+    make.write(tmp_path, 0, make.level1())
+    cluster(tmp_path, {"communication_group.json": content, "cluster_communication.json": content})
+    assert read(tmp_path).ranks == (0,)
+
+
+def test_groups_alone_are_refused_with_what_was_found(tmp_path: Path) -> None:
+    """Nothing says that any op ran."""
+    cluster(tmp_path, {"communication_group.json": {"collective": [[0, 1]], "p2p": []}})
+    with pytest.raises(RefusedError, match=r"no timeline \(1 list of communicators\)"):
+        parsers.read([tmp_path])
+
+
+def test_step_tables_alone_are_looked_at(tmp_path: Path) -> None:
+    """No op is known, the steps are."""
+    text = f"Device_id,Step,{layouts.STEP}\r\n0,,1500.0,200.0,50.0,250.0,30.0,1280.0,0\r\n"
+    put(tmp_path / "node_4_x_ascend_pt" / "ASCEND_PROFILER_OUTPUT" / "step_trace_time.csv", text)
+    put(tmp_path / "node_4_x_ascend_pt" / "profiler_info_4.json", {"rank_id": "4", "torch_npu_version": "2.1"})
+    trace = read(tmp_path)
+    assert len(trace) == 0
+    assert [(row.rank, row.step, dict(row.parts_ms)["Computing"]) for row in trace.step_table] == [(4, "", 1.5)]
+    with pytest.raises(RefusedError, match="step table"):
+        build(trace)
+
+
+def test_empty_files_beside_good_ones_are_named(tmp_path: Path) -> None:
+    """A rank that wrote nothing is not missed in silence."""
+    make.write(tmp_path, 0, make.level1())
+    put(tmp_path / "node_1_x_ascend_pt" / "ASCEND_PROFILER_OUTPUT" / "trace_view.json", "")
+    trace = read(tmp_path)
+    assert trace.ranks == (0,)
+    assert "trace_view.json: empty (0 bytes) and left out" in trace.health.warnings
+
+
+def test_nothing_but_empty_files_is_an_error(tmp_path: Path) -> None:
+    """With the reason."""
+    for name in ("trace_view.json", "kernel_details.csv"):
+        put(tmp_path / "node_1_x_ascend_pt" / "ASCEND_PROFILER_OUTPUT" / name, "")
+    with pytest.raises(TraceError, match=r"2 empty files \(0 bytes\)"):
+        parsers.read([tmp_path])
+
+
+@pytest.mark.parametrize(
+    ("told", "rank"), [(3, 3), ("3", 3), ("-1", 0), (-1, 0), (None, 0), ("", 0), ([], 0), (2**40, 0)]
+)
+def test_ranks_are_told_in_many_ways(tmp_path: Path, told: object, rank: int) -> None:
+    """A number or text, -1 for a job of one process; a nonsense value tells nothing."""
+    top = make.write(tmp_path, 0, make.level1(), tables=False)
+    (top / "profiler_info_0.json").unlink()
+    put(top / "profiler_info.json", {"config": {}, "rank_id": told, "torch_npu_version": "2.1.0"})
+    events = json.loads(json.dumps(make.level1()).replace("NPU 1", "NPU"))
+    put(top / "ASCEND_PROFILER_OUTPUT" / "trace_view.json", events)
+    assert read(tmp_path).ranks == (rank,)
+
+
+def test_arguments_of_the_job_are_its_layout(tmp_path: Path) -> None:
+    """Megatron's sizes as MindSpeed writes them, and its groups by HCCL's own names."""
+    name = "10.174.216.241%enp189s0f1_55000_0_1738895506630464"
+    top = make.write(tmp_path, 0, json.loads(json.dumps(make.level1()).replace("__123_", "__035_")), tables=False)
+    sizes = {"tensor_model_parallel_size": 2, "pipeline_model_parallel_size": 2, "data_parallel_size": 2,
+             "context_parallel_size": 1, "expert_model_parallel_size": 2, "world_size": 8, "rank": 0}  # fmt: skip
+    group = {"group_name": "tp", "group_rank": 0, "global_ranks": [0, 1]}
+    put(top / "profiler_metadata.json", {"distributed_args": sizes, "parallel_group_info": {name: group}})
+    trace = read(tmp_path)
+    layout = find_source(trace, Facts(), parsers.run_description.RunDescription()).layout
+    assert (layout.tp, layout.pp, layout.dp, layout.cp, layout.ep, layout.world_size) == (2, 2, 2, 1, 2, 8)
+    used = trace.groups[int(trace.collectives.group[0])]
+    assert (used.name, used.description, used.ranks) == ("6960437680420871035", "tp", (0, 1))
