@@ -2,9 +2,10 @@
 
 Match: by (group, recorded sequence) where the trace has one, else by (group, kind) in order of start; members that one
 rank lacks stay alone. Where the recording itself tells transfer from waiting (planes of HCCL), its word counts. With
-all members seen, transfer = end - latest start. With some, transfer is the lower envelope of durations of the same
-(kind, bytes) in this group and its siblings over the whole trace; what a member spent above it after the last arrival
-seen is the lateness of peers not seen, kept as a lag after all arrivals (inferred), which synthesis drops.
+all members seen, transfer = end - latest start. With some of them, or some of a number that is not known, transfer is
+the lower envelope over bytes of durations of the same kind in this group and its siblings over the whole trace; what a
+member spent above it after the last arrival seen is the lateness of peers not seen, kept as a lag after all arrivals
+(inferred), which synthesis drops.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Hashable
 from dataclasses import dataclass
+from itertools import accumulate
 
 import numpy as np
 
@@ -20,6 +22,7 @@ from replay.trace import CollectiveKind, Trace
 
 _PAIRWISE = (CollectiveKind.SEND, CollectiveKind.RECV)
 _COUNTED = ("p2p", "order")  # keys that end in a count
+_TO_THE_END = (CollectiveKind.ALL_REDUCE, CollectiveKind.ALL_GATHER, CollectiveKind.REDUCE_SCATTER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +120,20 @@ def envelope(trace: Trace, ordinal: Int64) -> dict[tuple[Hashable, ...], int]:
         duration = int(trace.dur_ns[event])
         if duration > 0:
             best[key] = min(best.get(key, duration), duration)
+    return _bounded_by_larger(best)
+
+
+def _bounded_by_larger(best: dict[tuple[Hashable, ...], int]) -> dict[tuple[Hashable, ...], int]:
+    """``best`` with no class above one that moves more bytes the same way, where a member must be there to the end."""
+    sizes: dict[tuple[Hashable, Hashable], list[int]] = defaultdict(list)
+    for family, kind, *rest in best:
+        match rest:
+            case [int(nbytes)] if kind in _TO_THE_END:  # names and ordinals stand in for bytes that are not known
+                sizes[family, kind].append(nbytes)
+    for (family, kind), own in sizes.items():
+        own.sort(reverse=True)
+        shortest = accumulate((best[family, kind, nbytes] for nbytes in own), min)
+        best |= {(family, kind, nbytes): time for nbytes, time in zip(own, shortest, strict=True)}
     return best
 
 
@@ -175,7 +192,7 @@ def split(trace: Trace, matched: Matched, ordinal: Int64) -> Split:
                 transfer[i] = low[i] = high[i] = min(int(recorded[i]), int(duration[i]))
                 lateness[i] = max((rest if rest > 0 else int(duration[i])) - int(transfer[i]), 0)
                 continue
-            if len(rows) > 1 and len(rows) >= size[i]:
+            if len(rows) > 1 and len(rows) >= size[i] > 0:
                 rendezvous[i] = matched.end_ns[i] > latest
                 transfer[i] = low[i] = matched.end_ns[i] - latest if rendezvous[i] else duration[i]
                 continue

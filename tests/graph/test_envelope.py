@@ -38,3 +38,16 @@ def test_a_sibling_group_shows_the_transfer(tmp_path: Path, description: str, tr
     )
     graph = graph_of(tmp_path, *ranks, world=4)
     assert int(graph.duration_ns[find(graph, NAME, OpKind.TRANSFER, 2)]) == transfer_us * 1000
+
+
+def test_fewer_bytes_take_no_longer(tmp_path: Path) -> None:
+    """All-reduces of 100, 400 and 200 floats in 90, 60 and 50 µs, one rank of four: the first waited for 40."""
+    name = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)"
+    args = {"Collective name": "allreduce", "Group size": 4, "dtype": "Float", "Process Group Name": "0"}
+    launches = []
+    for at, (elements, dur) in enumerate(((100, 90), (400, 60), (200, 50))):
+        sizes = {"In msg nelems": elements, "Out msg nelems": elements}
+        launches += launch(name, 10 + 100 * at, 20 + 100 * at, dur, at + 1, stream=COMM, **args, **sizes)
+    graph = graph_of(tmp_path, [step(400), *launches], world=4)
+    transfers = graph.duration_ns[graph.kind == OpKind.TRANSFER].tolist()
+    assert [ns // 1000 for ns in transfers] == [50, 60, 50]
