@@ -1,7 +1,8 @@
 """Ascend profiles: the output folders of torch_npu, msprof and MindSpore, one or many ranks, and their timelines.
 
-A rank is a ``*_ascend_pt`` folder, a bare ``ASCEND_PROFILER_OUTPUT``, or a timeline alone. The timeline gives the ops;
-the tables beside it add ids, members and times of collectives, and the shapes and cores of kernels, never ops.
+A rank is a ``*_ascend_pt`` folder, a bare ``ASCEND_PROFILER_OUTPUT``, a timeline or a sqlite export alone. The timeline
+gives the ops, the export where there is no whole one; the tables beside it add ids, members and times of collectives,
+and the shapes and cores of kernels, never ops.
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ from parsers._combine import FileContent, combine
 from parsers._rows import CommInfo, Rows
 from parsers.ascend.cluster import Cluster, read_cluster
 from parsers.ascend.csv_rows import Losses
+from parsers.ascend.database import is_sqlite
 from parsers.ascend.details import with_details
-from parsers.ascend.folder import RankFiles, Role, group, role_of
+from parsers.ascend.folder import RankFiles, Role, group, role_of, role_of_file
 from parsers.ascend.groups import Member, known_ids, members, shifts
 from parsers.ascend.hccl import HcclOp
 from parsers.ascend.job import Job, job_of
@@ -41,6 +43,11 @@ def sniff(head: bytes, path: Path) -> bool:
     return role_of(head) is not None
 
 
+def recognise(file: SourceFile) -> bool:
+    """True for sqlite databases that Ascend's profilers write, whose tables do not show at their beginning."""
+    return is_sqlite(file.head()) and role_of_file(file) is not None
+
+
 def read(files: Sequence[SourceFile], options: ReadOptions, *, piece_bytes: int = PIECE_BYTES) -> Trace:
     """All ranks as one trace; from tables, and not to be replayed, where no rank has a timeline.
 
@@ -49,7 +56,7 @@ def read(files: Sequence[SourceFile], options: ReadOptions, *, piece_bytes: int 
     folders, repeated = group(files)
     losses = Losses()
     cluster = read_cluster(folders, losses)
-    timed = [folder for folder in folders if folder.timelines]
+    timed = [folder for folder in folders if folder.has_events]
     chosen = timed or [folder for folder in folders if any(map(folder.of, OF_OPS))]
     ranks = [rank for folder in chosen for rank in read_folder(folder, piece_bytes, keep_modules=options.keep_modules)]
     known = {rank.number for rank in ranks}
@@ -145,10 +152,9 @@ def _metadata(rank: Rank) -> dict[str, str]:
 def _left_out(folders: Sequence[RankFiles], repeated: int) -> Health:
     """Files whose content is not used, and ranks without a timeline."""
     skipped = Counter({"files that repeat others of their rank": repeated})
-    skipped["sqlite exports beside their timeline"] = sum(len(folder.of(Role.DATABASE)) for folder in folders)
     skipped["statistics tables"] = sum(len(folder.of(Role.TABLE)) for folder in folders)
-    some = any(folder.timelines for folder in folders)
-    without = sum(some and not folder.timelines and bool(folder.of(Role.KERNELS)) for folder in folders)
+    some = any(folder.has_events for folder in folders)
+    without = sum(some and not folder.has_events and bool(folder.of(Role.KERNELS)) for folder in folders)
     warnings = (f"{without} ranks have tables but no timeline and were left out",) if without else ()
     return Health(skipped=dict(+skipped), warnings=warnings)
 
@@ -157,16 +163,13 @@ def _why_not(folders: Sequence[RankFiles]) -> str:
     """What was found instead of a timeline, and how to get one."""
     found = Counter(role.value for folder in folders for role, files in folder.files.items() for _ in files)
     what = ", ".join(f"{count} {word}" for word, count in sorted(found.items()))
-    if any(folder.of(Role.DATABASE) for folder in folders):
-        how = "sqlite exports are not read yet: export text as well (export_type Text, or msprof --export=on)"
-    else:
-        how = "record with torch_npu's profiler and keep trace_view.json, or msprof's msprof_*.json"
+    how = "record with torch_npu's profiler and keep trace_view.json or its sqlite export, or msprof's msprof_*.json"
     return f"the Ascend output holds no timeline ({what}), and without one nothing can be replayed; {how}"
 
 
 def _usable(ranks: list[Rank], folders: Sequence[RankFiles], cluster: Cluster) -> list[Rank]:
     """Ranks that have events, or steps where no rank has a timeline. Raises where there is none, telling why."""
-    timed = any(folder.timelines for folder in folders)
+    timed = any(folder.has_events for folder in folders)
     stepped = {row.rank for row in cluster.steps}
     found = [rank for rank in ranks if len(rank.content.rows) or (not timed and (rank.steps or rank.number in stepped))]
     seen = sum(rank.health.events for rank in ranks)

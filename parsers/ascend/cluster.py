@@ -13,14 +13,22 @@ from dataclasses import dataclass, field
 
 from parsers.ascend.communicators import communicator_id
 from parsers.ascend.csv_rows import Losses, Row, table_rows
+from parsers.ascend.database_cluster import ClusterTables, read_cluster_tables
 from parsers.ascend.folder import CLUSTER, RankFiles, Role
 from parsers.ascend.matrix import links_of
 from parsers.ascend.steps import ranks_of, step_row
-from parsers.ascend.tables import CommStatistics, as_dict, as_ranks, operators, read_objects
+from parsers.ascend.tables import CommStatistics, as_dict, as_ranks, operators, read_objects, stated_sizes
 from parsers.ascend.text import cell, rank_number
+from parsers.source import SourceFile
+from replay.core.errors import TraceError
 from replay.trace import MISSING, Group, StepTableRow
 
 _RANKS_KEY = re.compile(r"^\(\s*\d+(?:\s*,\s*\d+)*\s*,?\s*\)$")  # "(0, 1)"
+_OBJECTS = {  # role → what a database tells instead
+    Role.CLUSTER_COMMUNICATION: "communication",
+    Role.CLUSTER_MATRIX: "matrix",
+    Role.COMMUNICATORS: "communicators",
+}
 _INDEXES = {"TP Index": "tp", "PP Index": "pp", "DP Index": "dp"}
 
 
@@ -48,7 +56,10 @@ def read_cluster(folders: Sequence[RankFiles], losses: Losses) -> Cluster:
     of = {role: [file for folder in folders for file in folder.of(role)] for role in CLUSTER}
     if not any(of.values()):
         return Cluster()
-    objects = {role: read_objects(of[role], losses.damaged) for role in CLUSTER[1:]}
+    databases = _databases(of[Role.CLUSTER_DATABASE], losses)
+    objects = {role: read_objects(of[role], losses.damaged) for role in _OBJECTS}
+    for role, told in _OBJECTS.items():
+        objects[role] = objects[role] or [(name, getattr(tables, told)) for name, tables in databases]
     statistics: dict[int, list[CommStatistics]] = defaultdict(list)
     for _, value in objects[Role.CLUSTER_COMMUNICATION]:
         for row in operators(value):
@@ -57,15 +68,28 @@ def read_cluster(folders: Sequence[RankFiles], losses: Losses) -> Cluster:
     listed, sets = _communicators(value for _, value in objects[Role.COMMUNICATORS])
     keyed = objects[Role.CLUSTER_COMMUNICATION] + objects[Role.CLUSTER_MATRIX]
     groups = {group.name: group for _, value in keyed for group in _by_ranks(value)} | listed
-    rows = list(table_rows(of[Role.CLUSTER_STEPS], losses))
+    rows = list(table_rows(of[Role.CLUSTER_STEPS], losses)) or [row for _, own in databases for row in own.steps]
+    sizes = {size: number for _, own in databases for size, number in stated_sizes(own.arguments).items()}
     return Cluster(
         groups=tuple(groups.values()),
         rank_sets=tuple(dict.fromkeys(sets)),
         statistics=dict(statistics),
         steps=tuple(_step(row) for row in rows),
-        sizes=_sizes(rows),
+        sizes=sizes or _sizes(rows),
         files=tuple(file.name for role in CLUSTER for file in of[role]),
     )
+
+
+def _databases(files: Sequence[SourceFile], losses: Losses) -> list[tuple[str, ClusterTables]]:
+    """Tables of every ``cluster_analysis.db``; text beside one says the same and is taken first."""
+    found = []
+    for file in files:
+        try:
+            found.append((file.name, read_cluster_tables(file)))
+            losses.damaged += found[-1][1].damaged
+        except TraceError as error:
+            losses.damaged.append(str(error))
+    return found
 
 
 def matched(

@@ -23,7 +23,7 @@ _TIMES = {
     "Start Timestamp(us)": "start_timestamp", "Elapse Time(ms)": "elapse_time", "Transit Time(ms)": "transit_time",
     "Wait Time(ms)": "wait_time", "Synchronization Time(ms)": "synchronization_time", "Idle Time(ms)": "idle_time",
 }  # fmt: skip
-_STEP_PARTS = {
+STEP_PARTS = {
     "Computing": "computing", "Communication(Not Overlapped)": "communication_not_overlapped",
     "Overlapped": "overlapped", "Communication": "communication", "Free": "free", "Stage": "stage", "Bubble": "bubble",
     "Communication(Not Overlapped and Exclude Receive)": "communication_not_overlapped_and_exclude_receive",
@@ -47,13 +47,15 @@ def rank_of_device(database: Database, device: int) -> int:
 
 def metadata(database: Database) -> Object:
     """META_DATA, whose values are JSON or plain text."""
-    found: Object = {}
-    for name, value in database.rows("META_DATA", ("name", "value")):
-        try:
-            found[str(name)] = msgspec.json.decode(str(value))
-        except msgspec.DecodeError:
-            found[str(name)] = value
-    return found
+    return {str(name): decoded(value) for name, value in database.rows("META_DATA", ("name", "value"))}
+
+
+def decoded(value: Value) -> object:
+    """A value that may be JSON; the same where it is not."""
+    try:
+        return msgspec.json.decode(str(value))
+    except msgspec.DecodeError:
+        return value
 
 
 def communication(database: Database) -> Object:
@@ -62,11 +64,16 @@ def communication(database: Database) -> Object:
     found: Object = {}
     columns = ("hccl_op_name", "group_name", "step", "type", *_TIMES.values())
     for name, group, step, kind, *times in database.rows("CommAnalyzerTime", columns):
-        key = f"{name}@{group}"
+        key = operator_key(name, group)
         told = {label: value for label, value in zip(_TIMES, times, strict=True) if value is not None}
         entry = {"Communication Time Info": told, "Communication Bandwidth Info": links.get((key, step), {})}
         found.setdefault(str(step or "step"), {}).setdefault(str(kind or "collective"), {})[key] = entry
     return found
+
+
+def operator_key(name: Value, group: Value) -> str:
+    """Key of an operator in the JSON files; sums over all operators are of no group."""
+    return f"{name}" if not group or str(name).lower().startswith("total") else f"{name}@{group}"
 
 
 def _links(database: Database) -> dict[tuple[str, Value], Object]:
@@ -79,7 +86,7 @@ def _links(database: Database) -> dict[tuple[str, Value], Object]:
     for name, group, step, transport, size, time, bandwidth, large, packet, count, total in database.rows(
         "CommAnalyzerBandwidth", columns
     ):
-        use = found[f"{name}@{group}", step].setdefault(
+        use = found[operator_key(name, group), step].setdefault(
             str(transport),
             {
                 "Transit Size(MB)": size,
@@ -105,7 +112,7 @@ def matrix(database: Database) -> Object:
         "CommAnalyzerMatrix", columns
     ):
         operator = found.setdefault(str(step or "step"), {}).setdefault(str(kind or "collective"), {})
-        operator.setdefault(f"{name}@{group}", {})[f"{source}-{target}"] = {
+        operator.setdefault(operator_key(name, group), {})[f"{source}-{target}"] = {
             "Transport Type": transport,
             "Transit Size(MB)": size,
             "Transit Time(ms)": time,
@@ -121,11 +128,11 @@ def steps(database: Database, recorded_us: float) -> list[Row]:
     torch_npu writes µs, its reference says ms: where the steps would fill less than a hundredth of the ``recorded_us``
     as the one and fit into them as the other, they are in ms.
     """
-    columns = ("deviceId", "step", *_STEP_PARTS.values())
+    columns = ("deviceId", "step", *STEP_PARTS.values())
     found = []
     for number, step, *parts in database.rows("StepTraceTime", columns):
         told = {
-            label: float(part) for label, part in zip(_STEP_PARTS, parts, strict=True) if isinstance(part, int | float)
+            label: float(part) for label, part in zip(STEP_PARTS, parts, strict=True) if isinstance(part, int | float)
         }
         found.append(({"Device_id": str(known(number)), "Step": "" if step is None else str(step)}, told))
     lasting = sum(told.get(part, 0.0) for _, told in found for part in _PARTS_OF_STEP)

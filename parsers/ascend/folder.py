@@ -38,7 +38,13 @@ class Role(Enum):
     COMMUNICATORS = "list of communicators"
 
 
-CLUSTER = (Role.CLUSTER_STEPS, Role.CLUSTER_COMMUNICATION, Role.CLUSTER_MATRIX, Role.COMMUNICATORS)
+CLUSTER = (
+    Role.CLUSTER_STEPS,
+    Role.CLUSTER_COMMUNICATION,
+    Role.CLUSTER_MATRIX,
+    Role.COMMUNICATORS,
+    Role.CLUSTER_DATABASE,
+)
 
 
 _OUTPUTS = ("ascend_profiler_output", "mindstudio_profiler_output", "analyze", "timeline", "summary")

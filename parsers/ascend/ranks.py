@@ -5,20 +5,22 @@ Where there is no timeline, tables tell what ran; those of msprof may be of seve
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from parsers._chrome_stream import ChromeStream
 from parsers._ranks import rank_in_name
 from parsers.ascend.cluster import Cluster
 from parsers.ascend.csv_rows import Losses
-from parsers.ascend.events import Timeline, read_timeline
+from parsers.ascend.exports import read_statistics
 from parsers.ascend.folder import RankFiles, Role
-from parsers.ascend.kernels import KernelRow, read_kernels
+from parsers.ascend.kernels import KernelRow, kernels_of, read_kernels
+from parsers.ascend.recorded import Recording, read_recording
 from parsers.ascend.rows import AscendContent, read_rows
-from parsers.ascend.steps import read_steps
+from parsers.ascend.steps import read_steps, step_row
 from parsers.ascend.tabled import device_of, tabled_rows
 from parsers.ascend.tables import Described, Settings, read_described
+from replay.core.units import NS_PER_US
 from replay.trace import MISSING, Health, StepTableRow
 
 OF_OPS = (Role.KERNELS, Role.TASKS, Role.COMMUNICATION, Role.STEPS)  # what tells of ops or steps without a timeline
@@ -40,6 +42,8 @@ class Rank:
 
 def read_folder(folder: RankFiles, piece_bytes: int, *, keep_modules: bool) -> list[Rank]:
     """What a folder holds: one rank, or one for each device where its tables are of several."""
+    if folder.has_events:
+        return _recorded(folder, read_recording(folder, piece_bytes), keep_modules=keep_modules)
     losses = Losses()
     described = read_described(folder)
     kernels = read_kernels(folder, losses)
@@ -47,14 +51,30 @@ def read_folder(folder: RankFiles, piece_bytes: int, *, keep_modules: bool) -> l
     number = told if told != MISSING else rank_in_name(folder.folder.name)
     steps = read_steps(folder.of(Role.STEPS), number, losses)
     lost = losses.health().merged(Health(warnings=described.damaged))
-    if folder.timelines:
-        timeline = read_timeline([ChromeStream(file.blocks(piece_bytes), file.name) for file in folder.timelines])
-        content = read_rows(timeline, keep_modules=keep_modules)
-        name, health = folder.timelines[0].name, _health(timeline, content).merged(lost)
-        return [Rank(name, number, described, content, kernels, steps, health, folder.folder)]
     name = next(file.name for role in OF_OPS for file in folder.of(role))
     rank = Rank(name, number, described, tabled_rows([], []), kernels, steps, lost, folder.folder)
     return _by_device(rank)
+
+
+def _recorded(folder: RankFiles, recording: Recording, *, keep_modules: bool) -> list[Rank]:
+    """The rank of a timeline or an export."""
+    losses = Losses()
+    content = read_rows(recording.timeline, keep_modules=keep_modules)
+    statistics = read_statistics(folder.of(Role.STATISTICS), _lasting_us(content))
+    described = read_described(folder, more={**recording.objects, **statistics.objects})
+    kernels = read_kernels(folder, losses) or kernels_of(recording.kernels, losses)
+    told = described.settings.rank
+    number = told if told != MISSING else rank_in_name(folder.folder.name)
+    steps = read_steps(folder.of(Role.STEPS), number, losses)
+    steps = steps or tuple(step_row(row, number) for row in statistics.steps)
+    health = losses.health().merged(Health(warnings=(*described.damaged, *statistics.damaged)))
+    health = _health(recording, content).merged(health)
+    return [Rank(recording.file, number, described, content, kernels, steps, health, folder.folder)]
+
+
+def _lasting_us(content: AscendContent) -> float:
+    rows = content.rows
+    return float((rows.start_ns + rows.dur_ns).max() - rows.start_ns.min()) / NS_PER_US if len(rows) else 0.0
 
 
 def rank_of_cluster(number: int, cluster: Cluster) -> Rank:
@@ -99,12 +119,15 @@ def _by_device(rank: Rank) -> list[Rank]:
     return found
 
 
-def _health(timeline: Timeline, content: AscendContent) -> Health:
+def _health(recording: Recording, content: AscendContent) -> Health:
+    timeline = recording.timeline
+    cut = (f"{name} ends in the middle; the events before are used" for name in timeline.cut_short)
+    unused = Counter({recording.unused: 1} if recording.unused else {})
     return Health(
         events=timeline.losses.seen,
         dropped=dict(timeline.losses.dropped + content.dropped),
-        skipped=dict(timeline.skipped + content.skipped),
+        skipped=dict(timeline.skipped + content.skipped + unused),
         clipped=dict(timeline.losses.repaired),
         inferred=dict(content.inferred),
-        warnings=tuple(f"{name} ends in the middle; the events before are used" for name in timeline.cut_short),
+        warnings=(*cut, *timeline.notes),
     )

@@ -129,10 +129,15 @@ def _settings(infos: Sequence[tuple[str, dict[str, object]]], metadatas: Sequenc
         world = max(world, rank_number(environment.get("WORLD_SIZE")), rank_number(arguments.get("world_size")))
         told = (rank, rank_number(environment.get("RANK")), rank_number(arguments.get("rank")))
         rank = next((own for own in told if own >= 0), MISSING)
-        sizes |= {word: size for key, word in _SIZES.items() if (size := rank_number(arguments.get(key))) > 0}
+        sizes |= stated_sizes(arguments)
         groups += [_group(name, entry) for name, entry in as_dict(metadata.get("parallel_group_info")).items()]
     world = max([world, *(len(group.ranks) for group in groups if group.description == "default_group")])
     return Settings(rank, world, level, tuple(groups), tuple(dict.fromkeys(versions)), sizes)
+
+
+def stated_sizes(arguments: Mapping[str, object]) -> dict[str, int]:
+    """Parallel sizes among the arguments that a job was started with, in the words of a layout."""
+    return {word: size for key, word in _SIZES.items() if (size := rank_number(arguments.get(key))) > 0}
 
 
 def _group(name: str, entry: object) -> Group:

@@ -349,3 +349,44 @@ def of_folder(folder: Path, rank: int, out: Path) -> Path:
     steps = text / "step_trace_time.csv"
     statistics(target / "analysis.db", communication, steps.read_text("utf-8") if steps.exists() else "")
     return out / folder.name
+
+
+CLUSTER = {
+    "ClusterStepTraceTime": 'step TEXT, type TEXT, "index" TEXT, computing NUMERIC, communication_not_overlapped NUMERIC, '
+    "overlapped NUMERIC, communication NUMERIC, free NUMERIC, stage NUMERIC, bubble NUMERIC, "
+    "communication_not_overlapped_and_exclude_receive NUMERIC, preparing NUMERIC, dp_index INTEGER, pp_index INTEGER, "
+    "tp_index INTEGER",
+    "ClusterCommunicationTime": "step TEXT, rank_id INTEGER, hccl_op_name TEXT, group_name TEXT, "
+    "start_timestamp NUMERIC, elapsed_time NUMERIC, transit_time NUMERIC, wait_time NUMERIC, "
+    "synchronization_time NUMERIC, idle_time NUMERIC, synchronization_time_ratio NUMERIC, wait_time_ratio NUMERIC",
+    "ClusterCommunicationMatrix": "step TEXT, hccl_op_name TEXT, group_name TEXT, src_rank TEXT, dst_rank TEXT, "
+    "transit_size NUMERIC, transit_time NUMERIC, bandwidth NUMERIC, transport_type TEXT, op_name TEXT",
+    "CommunicationGroupMapping": "type TEXT, rank_set TEXT, group_name TEXT, group_id TEXT, pg_name TEXT",
+    "ClusterBaseInfo": "key TEXT, value TEXT",
+    "HostInfo": "hostUid TEXT, hostName TEXT",
+}
+
+
+def cluster(
+    path: Path, steps: str, communication: dict[str, Any], groups: Sequence[Row] = (), base: Sequence[Row] = ()
+) -> Path:
+    """``cluster_analysis.db`` that holds what these files of a cluster hold."""
+    columns = {table: [c.split()[0] for c in text.split(", ")] for table, text in CLUSTER.items()}
+    rows: dict[str, list[tuple[Iterable[str], Row]]] = {name: [] for name in CLUSTER}
+    for row in csv.DictReader(steps.splitlines()):
+        cells = [row.get(name) or None for name in (*_STEP_COLUMNS, "DP Index", "PP Index", "TP Index")]
+        values = (row["Step"], row["Type"], row["Index"], *cells)
+        rows["ClusterStepTraceTime"].append((columns["ClusterStepTraceTime"], values))
+    for operators in (ops for by_step in communication.values() for ops in by_step.items()):
+        for key, ranks in operators[1].items():
+            name, _, group = key.partition("@")
+            for rank, entry in ranks.items():
+                info = entry["Communication Time Info"]
+                times = [info.get(f"{word} Time(ms)") for word in _TIME_WORDS]
+                values = (operators[0], int(rank), name, group, info.get("Start Timestamp(us)"), *times, 0, 0)
+                rows["ClusterCommunicationTime"].append((columns["ClusterCommunicationTime"], values))
+    rows["CommunicationGroupMapping"] = [(columns["CommunicationGroupMapping"], row) for row in groups]
+    rows["ClusterBaseInfo"] = [(columns["ClusterBaseInfo"], row) for row in base]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fill(path, CLUSTER, rows)
+    return path

@@ -11,12 +11,14 @@ import numpy as np
 import pytest
 
 import parsers
+from replay.core.errors import RefusedError, TraceError
 from replay.graph.build import build
 from replay.report.accuracy import replay_error_pct
 from replay.simulate.engine import simulate
 from replay.trace import Trace
 from tests.parsers.ascend import databases as db
 from tests.parsers.ascend import folders as make
+from tests.parsers.ascend.layouts import cluster_steps, of_ranks
 
 COLUMNS = ("start_ns", "dur_ns", "kind", "rank", "sequence", "stream", "nbytes")
 OF_COMMS = ("kind", "group", "in_nbytes", "out_nbytes", "peer", "sequence", "recorded_transfer_ns")
@@ -135,3 +137,35 @@ def test_reading_leaves_no_files_beside_an_export(tmp_path: Path) -> None:
     assert path.read_bytes()[18:20] == b"\2\2"
     assert len(read(path)) > 0
     assert [file.name for file in path.parent.iterdir()] == [path.name]
+
+
+def test_a_cluster_database_tells_what_the_files_of_a_cluster_tell(tmp_path: Path) -> None:
+    """Collectives, steps of ranks and stages, groups by both of their names, and the sizes the job was started with."""
+    steps = cluster_steps(range(8), [range(4), range(4, 8)])
+    groups = [("collective", "(0,1,2,3)", make.GROUP, "10.0.0.1%eth0_6000_0_17", "dp"), ("p2p", "(0,4)", "", "", "")]
+    base = [("distributed_args", '{"tensor_model_parallel_size": 2, "pipeline_model_parallel_size": 2}')]
+    db.cluster(tmp_path / "out" / "cluster_analysis.db", steps, of_ranks(range(4)), groups, base)
+    trace = read(tmp_path / "out")
+    assert (trace.ranks, trace.world_size, trace.layout) == (tuple(range(8)), 8, {"tp": 2, "pp": 2})
+    assert [(group.name, group.description, group.ranks) for group in trace.groups] == [
+        (make.GROUP, "dp", (0, 1, 2, 3))
+    ]
+    assert trace.dur_ns.tolist() == [396_000, 395_000, 394_000, 393_000]
+    assert trace.collectives.recorded_transfer_ns.tolist() == [280_000] * 4
+    assert [(row.rank, row.stage) for row in trace.step_table[7:]] == [(7, ()), (-1, (0, 1, 2, 3)), (-1, (4, 5, 6, 7))]
+    with pytest.raises(RefusedError, match="1 cluster database"):
+        build(trace)
+
+
+def test_a_whole_job_of_exports_is_its_ranks_and_what_the_cluster_adds(tmp_path: Path) -> None:
+    """Two ranks have exports, the database of the cluster adds members and sizes."""
+    for rank in (0, 1):
+        export(tmp_path / f"node_{rank}_ascend_pt", make.level1(counter=rank), rank)
+    groups = [("collective", "(0,1,2,3,4,5,6,7)", make.GROUP, "", "dp")]
+    path = tmp_path / "cluster_analysis_output" / "cluster_analysis.db"
+    db.cluster(path, cluster_steps(range(8), indexes=True), {}, groups)
+    trace = read(tmp_path)
+    assert (trace.ranks, trace.world_size, trace.layout) == ((0, 1), 8, {"tp": 2, "pp": 2, "dp": 2})
+    assert [(group.name, len(group.ranks)) for group in trace.groups] == [(make.GROUP, 8)]
+    graph = build(trace)
+    assert abs(replay_error_pct(graph, simulate(graph))) <= 3
