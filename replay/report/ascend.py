@@ -83,10 +83,11 @@ class ApiRow:
 class StepRow:
     """Parts of a step, ms, by the definitions of ``step_trace_time.csv``: counted here, and as recorded there."""
 
-    rank: int
+    rank: int  # -1 for a row of a pipeline stage, which holds the largest value of each part
     step: str
     counted: Mapping[str, float]
     recorded: Mapping[str, float]
+    stage: tuple[int, ...] = ()  # its ranks
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,11 +184,11 @@ def _durations(dur_ns: Int64, total_ns: int) -> Durations:
 
 def _steps(trace: Trace) -> tuple[StepRow, ...]:
     counted = [] if trace.not_replayable else list(step_times(trace))
-    recorded = {(row.rank, _number(row.step)): dict(row.parts_ms) for row in trace.step_table}
+    recorded = {(row.rank, row.stage, _number(row.step)): dict(row.parts_ms) for row in trace.step_table}
     rows = [
-        StepRow(own.rank, own.step, _parts(own), recorded.pop((own.rank, _number(own.step)), {})) for own in counted
+        StepRow(own.rank, own.step, _parts(own), recorded.pop((own.rank, (), _number(own.step)), {})) for own in counted
     ]
-    rest = [StepRow(rank, step, {}, parts) for (rank, step), parts in recorded.items()]
+    rest = [StepRow(rank, step, {}, parts, stage) for (rank, stage, step), parts in recorded.items()]
     return (*rows, *rest)
 
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from rich.console import RenderableType
 from rich.markup import escape
+from rich.table import Table
 
-from replay.report.ascend import PARTS, CommunicationRow, Durations
+from replay.report.ascend import PARTS, CommunicationRow, Durations, StepRow
 from replay.report.cube_text import cube_tables
 from replay.report.result import Inspection
 from replay.report.text_tables import heading, new_table
-from replay.report.words import nbytes_words, short
+from replay.report.words import nbytes_words, ranks_words, short
 
 _SHOWN = 12
 _ID_END = 6
@@ -52,11 +53,19 @@ def ascend_tables(result: Inspection) -> Iterable[RenderableType]:
         yield table
     if facts.steps:
         yield heading("Steps by Ascend's definitions, ms: counted (as in step_trace_time.csv)")
-        table = new_table("rank", "step", *PARTS, left=2)
-        for step in facts.steps[:_SHOWN]:
-            cells = [_both(step.counted.get(part), step.recorded.get(part)) for part in PARTS]
-            table.add_row(str(step.rank), escape(step.step), *cells)
-        yield table
+        yield _steps(facts.steps)
+
+
+def _steps(rows: Sequence[StepRow]) -> Table:
+    """Steps of ranks and of pipeline stages; where none has Ascend's parts, those that are recorded (MindSpore's)."""
+    known = any(part in row.counted or part in row.recorded for row in rows for part in PARTS)
+    parts = PARTS if known else tuple(dict.fromkeys(part for row in rows for part in row.recorded))
+    table = new_table("rank", "step", *parts, left=2)
+    for row in sorted(rows, key=lambda row: not row.stage)[:_SHOWN]:
+        cells = [_both(row.counted.get(part), row.recorded.get(part)) for part in parts]
+        who = f"stage: {ranks_words(row.stage)}" if row.stage else str(row.rank)
+        table.add_row(who, escape(row.step), *cells)
+    return table
 
 
 def _group(line: CommunicationRow) -> str:

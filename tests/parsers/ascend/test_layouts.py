@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 
 import parsers
+from parsers.run_description import RunDescription
 from replay.core.errors import RefusedError, TraceError
 from replay.graph.build import build
 from replay.report.accuracy import replay_error_pct
+from replay.report.ascend import ascend_facts
 from replay.session.question import Facts
 from replay.session.source import find_source
 from replay.simulate.engine import simulate
@@ -194,8 +196,10 @@ def test_a_cluster_alone_is_looked_at(tmp_path: Path) -> None:
     assert trace.collectives.recorded_transfer_ns.tolist() == [280_000] * 4
     assert [(row.rank, row.stage) for row in trace.step_table[7:]] == [(7, ()), (-1, (0, 1, 2, 3)), (-1, (4, 5, 6, 7))]
     assert dict(trace.step_table[9].parts_ms)["Computing"] == 1.007
-    layout = find_source(trace, Facts(), parsers.run_description.RunDescription()).layout
+    layout = find_source(trace, Facts(), RunDescription()).layout
     assert (layout.tp, layout.pp, layout.dp) == (2, 2, 2)
+    facts = ascend_facts(trace)
+    assert facts is not None and [row.stage for row in facts.steps[8:]] == [(0, 1, 2, 3), (4, 5, 6, 7)]
     with pytest.raises(RefusedError, match=r"cluster communication statistics, 1 cluster step table\)"):
         build(trace)
 
@@ -292,7 +296,7 @@ def test_arguments_of_the_job_are_its_layout(tmp_path: Path) -> None:
     group = {"group_name": "tp", "group_rank": 0, "global_ranks": [0, 1]}
     put(top / "profiler_metadata.json", {"distributed_args": sizes, "parallel_group_info": {name: group}})
     trace = read(tmp_path)
-    layout = find_source(trace, Facts(), parsers.run_description.RunDescription()).layout
+    layout = find_source(trace, Facts(), RunDescription()).layout
     assert (layout.tp, layout.pp, layout.dp, layout.cp, layout.ep, layout.world_size) == (2, 2, 2, 1, 2, 8)
     used = trace.groups[int(trace.collectives.group[0])]
     assert (used.name, used.description, used.ranks) == ("6960437680420871035", "tp", (0, 1))
