@@ -28,15 +28,19 @@ class ParallelKind(IntEnum):
         return self.name.lower()
 
 
-# Names of Megatron-LM (core/parallel_state.py, ``group_desc``), MindSpeed ("dp_cp", "exp") and DTensor meshes
+# Names of Megatron-LM (core/parallel_state.py, ``group_desc``; what it hands to ``get_nccl_options`` and MindSpeed from
+# there to HCCL: "dp_cp", "exp", "dp_modulo_exp", "ep_dp", "ep_tp" for expert tensor parallelism) and DTensor meshes
 # ("mesh_dp_shard"), upper-cased and with single blanks for everything that is no letter or digit. First match wins:
 # a name that combines two kinds stands before the names it contains.
 _BY_NAME: tuple[tuple[ParallelKind, re.Pattern[str]], ...] = tuple(
     (kind, re.compile(pattern))
     for kind, pattern in (
-        (ParallelKind.DP, r"\bEXPERT DATA\b|\bMODULO EXP|\bPARTIAL DATA\b|\bDISTRIBUTED OPTIMIZER\b|\bEDP\b"),
-        (ParallelKind.OTHER, r"\bMODEL PIPELINE\b|^MODEL PARALLEL|^MP\b|\bTENSOR AND DATA\b"),
-        (ParallelKind.TP, r"\bEXPERT TENSOR PARALLEL\b|\bETP\b"),
+        (
+            ParallelKind.DP,
+            r"\bEXPERT DATA\b|\bMODULO EXP|\bPARTIAL DATA\b|\bDISTRIBUTED OPTIMIZER\b|\bEDP\b|\bEP DP\b",
+        ),
+        (ParallelKind.OTHER, r"\bMODEL PIPELINE\b|^MODEL PARALLEL|^MP\b|\bTENSOR AND DATA\b|^TP EP PP\b|^TP DP\b"),
+        (ParallelKind.TP, r"\bEXPERT TENSOR PARALLEL\b|\bETP\b|^EP TP\b"),
         (ParallelKind.EP, r"\bEXPERT|\bEXP\b|\bEP\b|\bMOE\b"),
         (ParallelKind.PP, r"\bPIPELINE\b|\bPP\b|\bEMBEDDING\b|\bEMBD\b"),
         (ParallelKind.DP, r"\bDATA\b|\bD?DP\b|\bFSDP\b|\bHSDP\b"),

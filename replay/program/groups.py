@@ -7,6 +7,7 @@ in the rank order; the token ``ep`` has size 1 in the dense grid, ``cp`` in the 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
@@ -82,6 +83,21 @@ DESCRIPTIONS = {
     "default_pg": "world",
 }
 
+# What Megatron hands to ``get_nccl_options`` for each group, old and new; MindSpeed names HCCL's communicators so.
+HCCL_NAMES = {
+    "tp": "tp", "cp": "cp", "pp": "pp", "dp": "dp", "dp_cp": "dp_cp", "intra_dp_cp": "dp_cp",
+    "exp": "ep", "ep": "ep", "tp_exp": "etp_ep", "tp_ep_mp": "etp_ep", "ep_tp": "etp", "tp_ep_pp": "etp_ep_pp",
+    "dp_modulo_exp": "edp", "dp_modulo_exp_cp": "edp", "ep_dp": "edp", "intra_ep_dp": "edp",
+    "tp_cp": "tp_cp", "tp_dp": "tp_dp", "tp_dp_cp": "tp_dp_cp", "mp": "model",
+    "embd": "embedding", "pos_embd": "embedding", "default_group": "world", "hccl_world_group": "world",
+}  # fmt: skip
+
+
+def family_named(description: str) -> str:
+    """Name of the family that a recorded description states, "" where it states none."""
+    plain = re.sub(r":\d*$", "", description.strip()).strip()  # vLLM counts: "tp:0"
+    return DESCRIPTIONS.get(plain) or HCCL_NAMES.get(plain.lower(), "")
+
 
 def description_of(family: str) -> str:
     """Megatron's description of the groups of a family; the family's own name where Megatron has none."""
@@ -129,8 +145,7 @@ def classify(group: Group, layout: Layout, likely: tuple[str, ...] = ()) -> Fami
     The recorded members decide; among families with these members, the description, then ``likely`` (from what the
     collective is used for), then the order of :data:`FAMILIES`. Without members the description alone decides.
     """
-    described = DESCRIPTIONS.get(group.description.strip().removesuffix(":").strip())
-    preferred = [name for name in (described, *likely) if name is not None]
+    preferred = [name for name in (family_named(group.description), *likely) if name]
     if not group.ranks:
         return FAMILIES[preferred[0]] if preferred else None
     ranks = tuple(sorted(group.ranks))

@@ -12,7 +12,7 @@ from replay.core.columns import Float64, Int64
 from replay.core.units import ns_to_ms, percent
 from replay.graph.host_compute import computes_on_host, operators, wrapping_names
 from replay.graph.types import Graph, OpKind
-from replay.program.groups import DESCRIPTIONS
+from replay.program.groups import family_named
 from replay.program.links import ASSUMED_DEVICES_PER_NODE
 from replay.report.result import CollectiveRow, OpTotal
 from replay.trace import CollectiveKind, EventKind, Group, Trace
@@ -102,7 +102,7 @@ def _total(graph: Graph, rows: Int64, transfer_ns: Float64, devices_per_node: in
 
 def _group_name(group: Group) -> str:
     """Short word for Megatron's groups, else what the trace calls it."""
-    return DESCRIPTIONS.get(group.description.strip(), group.description or group.name)
+    return family_named(group.description) or group.description or group.name
 
 
 def _row(key: tuple[str, str], old: _Total | None, new: _Total | None) -> CollectiveRow:

@@ -16,7 +16,7 @@ from replay.core.errors import LayoutError
 from replay.core.units import NS_PER_MS
 from replay.layout import Layout
 from replay.model import ModelSpec
-from replay.program.groups import DESCRIPTIONS
+from replay.program.groups import family_named
 from replay.session.question import Facts
 from replay.trace import AT_LEAST, CollectiveKind, Trace
 
@@ -109,7 +109,7 @@ def _derive(trace: Trace, sizes: dict[str, Any], evidence: dict[str, str], given
 def _from_groups(trace: Trace) -> dict[str, int]:
     sizes: dict[str, int] = {}
     for group in trace.groups:
-        key = GROUP_SIZES.get(DESCRIPTIONS.get(group.description.strip().removesuffix(":"), ""))
+        key = GROUP_SIZES.get(family_named(group.description))
         size = len(group.ranks) or group.size
         if key and size > 0:
             sizes[key] = max(size, sizes.get(key, 1))

@@ -27,7 +27,16 @@ from tests.synthetic import Comm, Op, graph_of
         ("EXPERT_TENSOR_MODEL_PIPELINE_PARALLEL_GROUP", ParallelKind.OTHER),
         ("mesh_tp", ParallelKind.TP),  # DTensor
         ("mesh_dp_shard", ParallelKind.DP),
-        ("dp_cp", ParallelKind.DP),  # MindSpeed
+        ("dp_cp", ParallelKind.DP),  # MindSpeed: Megatron's names for communicator options
+        ("exp", ParallelKind.EP),
+        ("tp_exp", ParallelKind.EP),
+        ("dp_modulo_exp", ParallelKind.DP),
+        ("ep_dp", ParallelKind.DP),
+        ("ep_tp", ParallelKind.TP),
+        ("tp_ep_pp", ParallelKind.OTHER),
+        ("mp", ParallelKind.OTHER),
+        ("embd", ParallelKind.PP),
+        ("default_group", None),
         ("default_pg", None),
         ("undefined", None),
         ("", None),

@@ -4,7 +4,7 @@ import pytest
 
 from replay.core.errors import LayoutError
 from replay.layout import Layout
-from replay.program.groups import FAMILIES, classify, coordinates, members, rank_at
+from replay.program.groups import FAMILIES, classify, coordinates, family_named, members, rank_at
 from replay.trace import Group
 
 WORLD16 = Layout(pp=2, dp=8, ep=4, world_size=16)
@@ -24,6 +24,22 @@ WORLD16 = Layout(pp=2, dp=8, ep=4, world_size=16)
 def test_members_of_pp2_dp8_ep4(family: str, rank: int, expected: tuple[int, ...]) -> None:
     """Rank 5 is stage 0: experts span 4 neighbours, expert data parallel strides by 4, the pipeline by 8."""
     assert members(WORLD16, FAMILIES[family], rank) == expected
+
+
+@pytest.mark.parametrize(
+    ("description", "family"),
+    [
+        ("EXPERT_MODEL_PARALLEL_GROUP", "ep"),
+        ("exp", "ep"),  # MindSpeed names HCCL's communicators as Megatron asks for NCCL's options
+        ("tp_exp", "etp_ep"),
+        ("dp_modulo_exp", "edp"),
+        ("tp:0", "tp"),  # vLLM counts its groups
+        ("default_group", "world"),
+        ("", ""),
+    ],
+)
+def test_families_by_name(description: str, family: str) -> None:
+    assert family_named(description) == family
 
 
 def test_dense_grid_of_the_megatron_docstring() -> None:

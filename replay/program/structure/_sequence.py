@@ -17,6 +17,8 @@ from replay.trace import CollectiveKind, EventKind
 SUMS = (CollectiveKind.ALL_REDUCE, CollectiveKind.REDUCE_SCATTER, CollectiveKind.REDUCE)
 """Collectives that sum over ranks."""
 
+_LARGE = 4096  # bytes; what a gradient norm or a loss sums is a few numbers
+
 
 @dataclass(frozen=True, slots=True)
 class Sequence:
@@ -72,11 +74,13 @@ def pipeline_transfers(evidence: Evidence) -> Bool:
 def told_by_group(evidence: Evidence) -> Bool:
     """Ops of which the group of a collective says more than the time of their launch.
 
-    Pipeline transfers and gradient sums with their launches, and what the host does around transfers, from the last
-    compute launched before them to the first one behind.
+    Pipeline transfers and gradient sums (of groups without a name: those behind the last backward node) with their
+    launches, and what the host does around transfers, from the last compute launched before them to the first one
+    behind.
     """
     graph, places = evidence.graph, evidence.places
     told = np.isin(comm_kind(graph), SUMS) & (group_kinds(graph) == ParallelKind.DP)
+    told |= large_unnamed_sums(graph) & (places.time_ns > _last_node_ns(evidence))
     told |= pipeline_transfers(evidence)
     launches = graph.edges.rule == Rule.LAUNCH
     launches &= told[graph.edges.target]
@@ -87,6 +91,24 @@ def told_by_group(evidence: Evidence) -> Bool:
             own = np.flatnonzero(host & (graph.rank == sequence.rank))
             told[own] |= _beside_transfers(sequence, places.time_ns[sequence.op], places.time_ns[own])
     return np.asarray(told)
+
+
+def large_unnamed_sums(graph: Graph) -> Bool:
+    """Sums over groups that bear no name, of more than the few numbers of a gradient norm or a loss."""
+    large = np.zeros(len(graph), np.bool_)
+    member = graph.comm >= 0
+    nbytes = graph.comms.nbytes[graph.comm[member]]
+    large[member] = (nbytes < 0) | (nbytes > _LARGE)
+    return np.asarray(large & np.isin(comm_kind(graph), SUMS) & (group_kinds(graph) < 0))
+
+
+def _last_node_ns(evidence: Evidence) -> Int64:
+    """End of the last backward node of every op's rank, beyond all times where it has none."""
+    trace = evidence.trace
+    node = evidence.calls.event[evidence.engine.nodes]
+    last = np.full(int(max(trace.ranks, default=0)) + 1, -1, np.int64)
+    np.maximum.at(last, trace.rank[node], trace.end_ns[node])
+    return np.where(last < 0, np.iinfo(np.int64).max, last)[evidence.graph.rank]
 
 
 def _beside_transfers(sequence: Sequence, time_ns: Int64, at_ns: Int64) -> Bool:

@@ -26,16 +26,20 @@ ORDER = 40
 PHASE = FIELDS.index("phase")
 
 BACKWARD_WORD = re.compile(
-    r"_?(?:bwd|backward|bprop|dgrad|wgrad|grad_(?:input|weight|bias)|GradInput|(?<=bn)_bw(?=_))", re.I
+    r"_?(?:bwd|backward|bprop|dgrad|wgrad|grad_(?:input|weight|bias)|GradInput|(?<=bn)_bw(?=_))"
+    r"|backprop|(?-i:(?<=[a-z\d])Grad(?:V\d+|D)?(?=_|AiCore|With|\d*$))",
+    re.I,
 )
 FORWARD_WORD = re.compile(r"_?(?:fwd|forward|fprop|(?<=bn)_fw(?=_))(?!data|filter|output)", re.I)
-"""A kernel's direction in its name (PyTorch, cuDNN, Transformer Engine, FlashAttention, Apex). Winograd convolutions
-have kernels ``winogradForwardData`` in both directions."""
+"""A kernel's direction in its name (PyTorch, cuDNN, Transformer Engine, FlashAttention, Apex; CANN: ``…Grad``,
+``…Backprop…``). Winograd convolutions have kernels ``winogradForwardData`` in both directions."""
 
 OPTIMIZER_WORD = re.compile(
-    r"adam|lamb(?!da)|\bsgd|multi_tensor|multitensor|foreach|l2_?norm|clip_grad|adagrad|lion_|muon|newton_schulz", re.I
+    r"adam|lamb(?!da)|\bsgd|multi_tensor|multitensor|foreach|l2_?norm|clip_grad|adagrad|lion_|muon|newton_schulz"
+    r"|(?-i:(?<=Apply)(?:SGD|[A-Z]\w*Momentum|Momentum|R[Mm][Ss]Prop))",
+    re.I,
 )
-"""Kernels of optimizers and gradient norms (torch ``_foreach``/``_fused``, Apex ``multi_tensor_*``)."""
+"""Kernels of optimizers and gradient norms (torch ``_foreach``, Apex ``multi_tensor_*``, CANN ``Apply…``)."""
 
 _DIRECTION = {Phase.FORWARD: FORWARD, Phase.BACKWARD: BACKWARD, Phase.WEIGHT: BACKWARD}
 _PHASE = {FORWARD: Phase.FORWARD, BACKWARD: Phase.BACKWARD, UPDATE: Phase.OPTIMIZER}

@@ -19,15 +19,13 @@ from replay.program.comm_ops import comm_kind
 from replay.program.keys import PASS_PHASES
 from replay.program.open_ranges import FIELDS
 from replay.program.structure._evidence import Evidence, Finding
-from replay.program.structure._sequence import SUMS, Sequence, around, group_kinds, sequences
+from replay.program.structure._sequence import SUMS, Sequence, around, group_kinds, large_unnamed_sums, sequences
 from replay.program.structure.kernel_phases import OPTIMIZER_WORD
 from replay.program.types import Phase, Role
 from replay.trace import MISSING, CollectiveKind
 
 ORDER = 42
 PHASE, ROLE, CHUNK = (FIELDS.index(name) for name in ("phase", "role", "chunk"))
-
-_LARGE = 4096  # bytes; what a gradient norm or a loss sums is a few numbers
 
 
 def find(evidence: Evidence) -> Finding:
@@ -76,17 +74,12 @@ class Part:
 def gradient_sums(evidence: Evidence) -> Bool:
     """Collectives that sum gradients over replicas, by their group or, where it has no name, by where they run."""
     graph, phase = evidence.graph, evidence.said("phase")
-    kinds, groups = comm_kind(graph), group_kinds(graph)
-    summing = np.isin(kinds, SUMS)
-    large = np.zeros(len(graph), np.bool_)
-    member = graph.comm >= 0
-    nbytes = graph.comms.nbytes[graph.comm[member]]
-    large[member] = (nbytes < 0) | (nbytes > _LARGE)
-    unnamed = summing & (groups < 0) & large
+    unnamed = large_unnamed_sums(graph)
     forward = np.zeros(len(graph), np.bool_)
     for sequence in sequences(evidence):
         forward[sequence.op] = _inside(sequence, phase[sequence.op]) == Phase.FORWARD
-    return np.asarray(summing & (groups == ParallelKind.DP) | (unnamed & (not (unnamed & forward).any())))
+    named = np.isin(comm_kind(graph), SUMS) & (group_kinds(graph) == ParallelKind.DP)
+    return np.asarray(named | (unnamed & (not (unnamed & forward).any())))
 
 
 def _inside(sequence: Sequence, phase: Int64) -> Int64:

@@ -5,6 +5,8 @@ import pytest
 from replay.core.errors import LayoutError
 from replay.layout import Layout
 from replay.model import ModelSpec
+from replay.program.structure._directions import BACKWARD, FORWARD, UNKNOWN
+from replay.program.structure.kernel_phases import Names
 from replay.program.types import Phase, Role
 from replay.trace import CollectiveKind
 from tests.program.structure.launched import Found, Work, find, kernels, transfer
@@ -46,6 +48,25 @@ def test_phases_follow_each_other() -> None:
     found = find([one_rank(2, 3)], Layout(dp=2, world_size=2))
     whole = 1 + 3 * 6 + 3
     assert lengths(found, "phase") == [(F, whole), (B, whole)] * 2 + [(SYNC, 1), (UPDATING, 2)]
+
+
+@pytest.mark.parametrize(
+    ("name", "direction"),
+    [
+        ("flash_fwd_kernel", FORWARD),
+        ("aclnnFlashAttentionScoreGrad_FlashAttentionScoreGrad_FlashAttentionScoreGrad", BACKWARD),
+        ("aclnnFlashAttentionScore_FlashAttentionScore_FlashAttentionScore", FORWARD),  # as above without the word
+        ("aclnnThresholdBackward_ReluGradV2AiCore_ReluGradV2", BACKWARD),
+        ("Conv2DBackpropFilter6", BACKWARD),
+        ("MaxPoolGradWithArgmaxV1", BACKWARD),
+        ("aclnnMatmul_MatMulCommon_MatMulV3", UNKNOWN),
+        ("multi_tensor_GradScale", UNKNOWN),
+    ],
+)
+def test_directions_by_name(name: str, direction: int) -> None:
+    """CANN ends its gradients in Grad, convolutions' in Backprop."""
+    backward = "aclnnFlashAttentionScoreGrad_FlashAttentionScoreGrad_FlashAttentionScoreGrad"
+    assert Names.of((name, backward)).direction[0] == direction
 
 
 def test_micro_batches_are_counted() -> None:
