@@ -6,6 +6,7 @@ Names of processes may follow the rows, so rows are kept by process id and sorte
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from operator import attrgetter
@@ -17,6 +18,7 @@ from parsers._categories import MODULE_PREFIX, SKIPPED_PHASES
 from parsers._chrome_events import Args, Event, Losses, events
 from parsers._chrome_stream import ChromeStream
 from parsers._numbers import Scalar
+from replay.trace import MISSING
 
 _ARROWS: dict[Scalar, str] = {"HostToDevice": "launch", "async_npu": "op"}
 _ARROW_PHASES = ("s", "f", "t")
@@ -24,14 +26,15 @@ _FUNCTION = "python_function"
 _HOST_CATEGORIES = ("cpu_op", "enqueue", "dequeue", _FUNCTION)
 _PHASE = attrgetter("ph")
 _PROCESSES = {
-    "python": "framework",
-    "cann": "cann",
-    "ascend hardware": "device",
-    "hccl": "communication",
-    "communication": "communication",
+    **dict.fromkeys(("python", "pta", "mindspore", "cpu op"), "framework"),
+    **dict.fromkeys(("cann", "ascendcl", "ge", "runtime"), "cann"),  # three processes until 2023
+    **dict.fromkeys(("ascend hardware", "task scheduler"), "device"),
+    **dict.fromkeys(("hccl", "communication"), "communication"),
     "overlap analysis": "overlap",
 }
-OTHER = "other"
+_CALL = re.compile(r"(?:AscendCL|Runtime|Node|Model|Hccl|HCCL|Communication|Api)@")
+_DERIVED = re.compile(r"Computing|Communication(?:\(Not Overlapped\))?|Free")
+OTHER = "other"  # rows of which nothing tells what they are
 PYTHON_FUNCTIONS = "python functions"  # that are let go of, and counted
 Place = tuple[Scalar, Scalar, bytes]  # process, thread, time as written
 
@@ -53,6 +56,10 @@ class AscendArgs(Args, gc=False):
     source_rank: Scalar = msgspec.field(default=-1, name="src rank")
     target_rank: Scalar = msgspec.field(default=-1, name="dst rank")
     packet_bytes: Scalar = msgspec.field(default=-1, name="size(Byte)")
+    model: Scalar = msgspec.field(default=-1, name="Model Id")
+    comm_model: Scalar = msgspec.field(default=-1, name="model id")
+    task_id: Scalar = msgspec.field(default=-1, name="Task Id")
+    range_type: Scalar = msgspec.field(default=None, name="event_type")
     labels: Scalar = None
 
 
@@ -109,19 +116,25 @@ def read_timeline(streams: list[ChromeStream]) -> Timeline:
     """All slices of one timeline. Raises :class:`TraceError` where a file holds no list of events."""
     timeline = Timeline()
     by_process: dict[Scalar, list[AscendEvent]] = defaultdict(list)
-    roles: dict[str, str] = {}
+    names: dict[str, str] = {}
     for stream in streams:
         for batch in events(stream, timeline.losses, SCHEMA):
-            _take(cast("list[AscendEvent]", batch), timeline, by_process, roles)
+            _take(cast("list[AscendEvent]", batch), timeline, by_process, names)
         if stream.cut_short:
             timeline.cut_short.append(stream.name)
     for process, rows in by_process.items():
-        named = roles.get(str(process), "")
-        if named not in ("", OTHER):
-            timeline.rows[named] += rows
+        name = names.get(str(process), "").strip()
+        role = _PROCESSES.get(name.lower())
+        if role:
+            timeline.rows[role] += rows
             continue
+        on_device = timeline.labels.get(str(process), "").upper().startswith("NPU")
         for event in rows:
-            timeline.rows[_role_of(event, named)].append(event)
+            told = _role_of(event, named=bool(name), on_device=on_device)
+            if told or not name:
+                timeline.rows[told or OTHER].append(event)
+            else:
+                timeline.skipped[f"rows of {name}"] += 1
     return timeline
 
 
@@ -129,7 +142,7 @@ def _take(
     batch: list[AscendEvent],
     timeline: Timeline,
     by_process: dict[Scalar, list[AscendEvent]],
-    roles: dict[str, str],
+    names: dict[str, str],
 ) -> None:
     """The events of one piece; Python functions, most of a recording with stacks, are let go of at once."""
     rest = []
@@ -150,30 +163,38 @@ def _take(
             if kind and event.id is not None:
                 timeline.arrows[kind].append(event)
         elif event.ph == "M" and event.args is not None:
-            _take_name(event, event.args, timeline, roles)
+            _take_name(event, event.args, timeline, names)
 
 
-def _take_name(event: AscendEvent, args: AscendArgs, timeline: Timeline, roles: dict[str, str]) -> None:
+def _take_name(event: AscendEvent, args: AscendArgs, timeline: Timeline, names: dict[str, str]) -> None:
     process = str(event.pid)
     if event.name == "process_name":
-        roles[process] = _PROCESSES.get(str(args.name).strip().lower(), OTHER)
+        names[process] = str(args.name or "")
     elif event.name == "thread_name":
         timeline.threads[process, str(event.tid)] = str(args.name or "")
     elif event.name == "process_labels":
         timeline.labels[process] = str(args.labels)
 
 
-def _role_of(event: AscendEvent, named: str) -> str:
-    """What a row is by its process; of processes without a known name, framework rows have categories of their own."""
-    if named not in ("", OTHER):
-        return named
+def _role_of(event: AscendEvent, *, named: bool, on_device: bool) -> str:
+    """What a row of a process without a known name is, nothing where it cannot be told.
+
+    Ranges of the user lie in a process that bears the program's name; files that end early may lack all names.
+    """
+    args = event.args
+    if args is not None and args.range_type is not None:
+        return "" if on_device else "framework"
     if str(event.cat) in _HOST_CATEGORIES:
         return "framework"
-    if named or event.args is None:
-        return OTHER
-    if event.args.task_type is not None:
+    if named:
+        return ""
+    if args is None:
+        return "overlap" if _DERIVED.fullmatch(str(event.name)) else ""
+    if args.task_type is not None:
         return "device"
-    return "communication" if str(event.name).lower().startswith("hcom_") else "cann" if event.args.item else OTHER
+    if str(event.name).lower().startswith("hcom_") or args.source_rank != MISSING:
+        return "communication"
+    return "cann" if args.item or _CALL.match(str(event.name)) else ""
 
 
 SCHEMA = AscendSchema()

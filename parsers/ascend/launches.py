@@ -1,8 +1,9 @@
 """Which host row launched which device task of an Ascend timeline.
 
-Strongest first: the ``connection_id`` that both carry; the HostToDevice arrow; and where no CANN rows were recorded
-(level 0) the torch_to_npu arrow from an operator: what it put on the task queue launched the work, else the operator
-itself. The number written into both rows is the connection, or a free one.
+Strongest first: in graph mode the call that executed the model of a task; the ``connection_id`` that both carry; the
+HostToDevice arrow; and where no CANN rows were recorded (level 0) the torch_to_npu arrow from an operator: what it put
+on the task queue launched the work, else the operator itself. The number written into both rows is the connection, or a
+free one.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import numpy as np
 from parsers._nesting import innermost
 from parsers._numbers import Scalar, integers
 from parsers.ascend.events import AscendEvent, Place, Timeline, place
+from parsers.ascend.executions import executed
 from parsers.ascend.timed import Timed
 from replay.core.columns import Bool, Int64
 
@@ -45,7 +47,10 @@ def find_launches(timeline: Timeline, cann: Timed, framework: Timed, device: Tim
     numbers = cann.connection.copy(), framework.connection.copy(), device.connection.copy()
     found = Launching(*numbers, np.zeros(len(framework), np.bool_))
     known = (device.connection > 0) & np.isin(device.connection, cann.connection)
-    rest = np.flatnonzero(~known).tolist()
+    executions = executed(cann, device)
+    _join(found.device, found.cann, executions)
+    found.inferred["device tasks joined to the call that executed their model"] += len(executions)
+    rest = [row for row in np.flatnonzero(~known).tolist() if row not in executions]
     calls = _hosts(_tails(timeline.arrows["launch"], device, rest), cann, np.ones(len(cann), np.bool_))
     _join(found.device, found.cann, calls)
     rest = [row for row in rest if row not in calls]
@@ -72,15 +77,50 @@ def _tails(ends: Sequence[AscendEvent], device: Timed, rows: Sequence[int]) -> d
     """Those of the device ``rows`` at which an arrow ends → where it begins."""
     if not (ends and rows):
         return {}
-    wanted: dict[Place, list[int]] = defaultdict(list)
-    for row in rows:
-        wanted[place(device.events[row])].append(row)
+    wanted = _Places(device, rows)
     heads: dict[Scalar, list[int]] = defaultdict(list)
     for end in ends:
-        if end.ph != "s" and (at := wanted.get(place(end))):
+        if end.ph != "s" and (at := wanted.at(end)):
             heads[end.id] += at
     begins = {end.id: place(end) for end in reversed(ends) if end.ph == "s" and end.id in heads}
     return {row: begins[number] for number, found in heads.items() if number in begins for row in found}
+
+
+class _Places:
+    """Rows by where they begin.
+
+    Some versions of torch_npu write the times of their own rows and arrows as floats, of which a time since 1970 keeps
+    a quarter of a microsecond, and leave CANN's as they are.
+    """
+
+    def __init__(self, rows: Timed, chosen: Sequence[int]) -> None:
+        self._events = [(row, rows.events[row]) for row in chosen]
+        self._exact: dict[Place, list[int]] = defaultdict(list)
+        self._rounded: dict[tuple[Scalar, Scalar, float], list[int]] = defaultdict(list)
+        for row, event in self._events:
+            self._exact[place(event)].append(row)
+
+    def at(self, end: AscendEvent) -> list[int]:
+        """Rows at which an arrow ends."""
+        process, thread, time = place(end)
+        found = self._exact.get((process, thread, time), [])
+        if found or not _is_float(end):
+            return found
+        if not self._rounded:
+            for row, event in self._events:
+                self._rounded[event.pid, event.tid, _number(place(event)[2])].append(row)
+        return self._rounded.get((process, thread, _number(time)), [])
+
+
+def _is_float(event: AscendEvent) -> bool:
+    return not bytes(event.ts).startswith(b'"')
+
+
+def _number(text: bytes) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return float("nan")
 
 
 def _hosts(tails: dict[int, Place], rows: Timed, allowed: Bool) -> dict[int, int]:

@@ -23,7 +23,7 @@ from parsers.ascend.lanes import Lanes, device_number
 from parsers.ascend.launches import Launching, find_launches, queue_numbers
 from parsers.ascend.tasks import task
 from parsers.ascend.text import dims_json, types_json
-from parsers.ascend.timed import Timed, chosen, joined, timed
+from parsers.ascend.timed import Timed, chosen, joined, timed, written_as_floats
 from replay.core.columns import Bool, Int64, Interner
 from replay.trace import MISSING, EventKind
 
@@ -72,6 +72,8 @@ def read_rows(timeline: Timeline, *, keep_modules: bool) -> AscendContent:
     for event, dur in zip(overlap.events, overlap.dur_ns.tolist(), strict=True):
         overlap_ns[str(event.name)] += dur
     inferred = launching.inferred + builder.inferred
+    floats = sum(map(written_as_floats, (framework, cann, tasks, communication)))
+    inferred += Counter({"times written as floats, which keep 0.25 us": floats} if floats else {})
     device = device_number(timeline, "")
     return AscendContent(builder.finish(), builder.ops, device, dict(overlap_ns), +builder.skipped, dropped, inferred)
 
@@ -106,6 +108,7 @@ class _Builder:
     def add_framework(self, rows: Timed, *, keep_modules: bool) -> None:
         """Operators, modules, and both ends of the task queue."""
         kind = np.array([_KIND_OF_CATEGORY.get(event.cat, EventKind.CPU_OP) for event in rows.events], np.int64)
+        kind[[args.range_type is not None for args in rows.args]] = EventKind.ANNOTATION
         names = [_ENQUEUE if event.cat == "enqueue" else str(event.name) for event in rows.events]
         kind[self._launching.launches] = EventKind.RUNTIME
         if self._called:

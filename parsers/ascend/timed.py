@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,6 +15,8 @@ from parsers._numbers import integers, us_to_ns
 from parsers.ascend.events import AscendArgs, AscendEvent
 from replay.core.columns import Int64
 
+_EXACT_NS = 1000 * 2**50  # a double of more microseconds keeps no more than a quarter of one
+_FLOAT = re.compile(rb"\d+(?:\.\d?)?")  # digits beyond are not of a double
 _NO_ARGS = AscendArgs()
 _CONNECTION = attrgetter("connection")
 
@@ -37,7 +40,7 @@ class Timed:
 
 
 def timed(events: Sequence[AscendEvent], dropped: Counter[str]) -> Timed:
-    """The events whose times can be read; 17 digits stay exact."""
+    """The events whose times can be read; 17 digits stay exact where they are written."""
     start, start_ok = us_to_ns([event.ts for event in events])
     dur, dur_ok = us_to_ns([event.dur for event in events])
     for reason, bad in (("no usable timestamp", ~start_ok), ("no usable duration", start_ok & ~dur_ok)):
@@ -70,3 +73,11 @@ def joined(first: Timed, second: Timed) -> Timed:
         np.concatenate([first.dur_ns, second.dur_ns]),
         np.concatenate([first.connection, second.connection]),
     )
+
+
+def written_as_floats(rows: Timed) -> int:
+    """How many rows have times since 1970 that were written as floats, which keep a quarter of a microsecond."""
+    if not rows.events or bytes(rows.events[0].ts).startswith(b'"'):
+        return 0
+    late = (rows.start_ns > _EXACT_NS).tolist()
+    return sum(old and bool(_FLOAT.fullmatch(bytes(event.ts))) for event, old in zip(rows.events, late, strict=True))

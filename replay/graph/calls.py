@@ -32,7 +32,7 @@ class CallKind(IntEnum):
 
 # First match wins. Anything that launches device work under another name is still found by its correlation.
 _PATTERNS: tuple[tuple[str, CallKind], ...] = (
-    (r"(cuda|hip|cu|acl\w*)GraphLaunch|aclmdlExecute", CallKind.GRAPH_LAUNCH),
+    (r"(cuda|hip|cu|acl\w*)GraphLaunch|aclmdl(RI)?Execute|ModelExecute", CallKind.GRAPH_LAUNCH),
     (r"(cuda|hip)DeviceSynchronize|cuCtxSynchronize|aclrtSynchronizeDevice", CallKind.SYNC_DEVICE),
     (r"(cuda|hip|cu|aclrt)(Stream)?Synchronize(Stream)?|(cuda|hip|cu)StreamSynchronize", CallKind.SYNC_STREAM),
     (r"(cuda|hip|cu)EventSynchronize|aclrtSynchronizeEvent", CallKind.SYNC_EVENT),

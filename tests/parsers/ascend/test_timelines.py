@@ -1,0 +1,321 @@
+"""Timelines of other versions, devices and jobs than those at hand; expected values are written in the builder."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import parsers
+from parsers._chrome_stream import ChromeStream
+from parsers.ascend.devices import by_device
+from parsers.ascend.events import Timeline, read_timeline
+from parsers.ascend.hccl import HcclOp, buffer_counts, op_of_name
+from parsers.ascend.rows import AscendContent, read_rows
+from parsers.ascend.tasks import task
+from replay.graph.build import build
+from replay.report.accuracy import replay_error_pct
+from replay.simulate.engine import simulate
+from replay.trace import MISSING, CollectiveKind, EventKind, Trace
+from tests.parsers.ascend import folders
+from tests.parsers.ascend import timelines as make
+from tests.parsers.ascend.folders import Event
+
+
+def timeline_of(events: list[Event]) -> Timeline:
+    """The rows as sorted while reading."""
+    return read_timeline([ChromeStream([json.dumps(events).encode()], "trace_view.json")])
+
+
+def content_of(events: list[Event]) -> AscendContent:
+    """What a timeline holds."""
+    return read_rows(timeline_of(events), keep_modules=True)
+
+
+def names_of(content: AscendContent, *kinds: EventKind) -> list[str]:
+    """Names of all rows, or of those of some kinds, in order."""
+    rows = content.rows
+    wanted = np.isin(rows.kind, kinds) if kinds else np.ones(len(rows), np.bool_)
+    return [rows.names[code] for code in rows.name[wanted].tolist()]
+
+
+def launches(content: AscendContent) -> list[tuple[str, float, str]]:
+    """(call, its start in us after the first row, what it launched) of every device row that a call launched."""
+    rows = content.rows
+    calls = {int(rows.correlation[at]): at for at in np.flatnonzero(rows.kind == EventKind.RUNTIME)[::-1].tolist()}
+    device = np.flatnonzero(np.isin(rows.kind, (EventKind.KERNEL, EventKind.MEMCPY)))
+    first = int(rows.start_ns.min())
+    pairs = [(calls[number], row) for row in device.tolist() if (number := int(rows.correlation[row])) in calls]
+    return [
+        (rows.names[rows.name[call]], (int(rows.start_ns[call]) - first) / 1000, rows.names[rows.name[row]])
+        for call, row in pairs
+    ]
+
+
+def test_a_model_is_launched_by_the_call_that_executes_it() -> None:
+    """Both tasks of both executions; their connections are of the capture, which was not recorded."""
+    found = launches(content_of(make.graph()))
+    call = "AscendCL@aclmdlRIExecuteAsync"
+    assert sorted(found) == [(call, 0, "Add"), (call, 0, "Mul"), (call, 50, "Add"), (call, 50, "Mul")]
+
+
+def test_executions_of_earlier_calls_stay_alone() -> None:
+    """Three executions, at 100, 300 and 500 us, and the calls at 320 and 370 us: those of the later two."""
+    found = launches(content_of(make.graph(executions=3, calls=2, first_call=220)))
+    assert sorted({time for _, time, _ in found}) == [120, 170]  # the first row begins at 100 us
+    assert len(found) == 4
+
+
+def test_calls_whose_work_was_not_recorded_launch_nothing() -> None:
+    """Of three calls the first two executed what was recorded."""
+    found = launches(content_of(make.graph(executions=2, calls=3)))
+    assert sorted({time for _, time, _ in found}) == [0, 50]
+
+
+def test_a_graph_replays(tmp_path: Path) -> None:
+    """One host call, its device graph behind it."""
+    trace = parsers.read([make.write(tmp_path, make.graph(executions=6, calls=6, first_call=90, period=100))])
+    assert isinstance(trace, Trace)
+    graph = build(trace)
+    assert replay_error_pct(graph, simulate(graph)) <= 3
+
+
+def test_mindspore_rows_are_host_work_and_scopes_are_not() -> None:
+    """Rows of both host processes on one thread; scopes are drawn from other rows."""
+    content = content_of([*make.eager(), *make.mindspore()])
+    assert names_of(content, EventKind.CPU_OP) == ["PynativeFramework::RunOp::Add", "Default/Cast-op1"]
+    assert len({int(lane) for lane in content.rows.lane[content.rows.kind == EventKind.CPU_OP]}) == 1
+    assert timeline_of(make.mindspore()).skipped["rows of Scope Layer"] == 1
+
+
+def test_arrows_with_float_times_find_rows_with_exact_ones() -> None:
+    """The framework's rows and arrows are floats, the tasks' times are texts; both name the same task."""
+    host = [folders.row(folders.HOST, 100, "aten::mul", (10, 60), cat="cpu_op", args={"Sequence number": -1})]
+    arrow = folders.arrow("async_npu", "torch_to_npu", (folders.HOST, 100, 10), (folders.HARDWARE, 2, 100))
+    named = folders.named(folders.HOST, "Python", {100: "Thread 100"}, "CPU")
+    events = [*named, *map(make.as_float, [*host, *arrow]), *make.processes(host=False), make.work("Mul", (100, 150))]
+    content = content_of(events)
+    assert launches(content) == [("aten::mul", 0, "Mul")]
+    assert content.inferred["times written as floats, which keep 0.25 us"] == 1
+
+
+def test_exact_numbers_are_not_called_rounded() -> None:
+    """JSON numbers of 19 digits, as some writers print them, lose nothing here."""
+    text = json.dumps(make.eager()).replace('"ts": "', '"ts": ').replace('", "dur"', ', "dur"')
+    content = read_rows(read_timeline([ChromeStream([text.encode()], "t")]), keep_modules=True)
+    assert not any("floats" in reason for reason in content.inferred)
+    assert int(content.rows.start_ns.min()) == 1717575960213967957
+
+
+def test_devices_of_one_timeline_are_apart() -> None:
+    """Calls go where their work ran, the wait of thread 102 with its launch; nothing is lost or doubled."""
+    parts = by_device(timeline_of([*make.eager(), *make.second_device()]))
+    first, second = (read_rows(part, keep_modules=True) for part in parts)
+    assert (first.device, second.device) == (0, 1)
+    assert names_of(first) == ["Node@launch", "Node@launch", "Mul", "Add"]
+    assert names_of(second) == ["Node@launch", "Node@launch", "AscendCL@aclrtSynchronizeStream", "Sub", "Div"]
+    assert len(launches(first)) == len(launches(second)) == 2
+
+
+def test_one_device_is_left_as_it_is() -> None:
+    """The very timeline."""
+    timeline = timeline_of(make.eager())
+    assert by_device(timeline) == [timeline]
+
+
+def test_ranges_of_the_user_are_ranges() -> None:
+    """MSTX rows lie in a process named after the program, be that Python; those drawn on the device are left out."""
+    told = {"event_type": "push/pop", "domain": "default"}
+    for program in ("python3", "python"):
+        host = [
+            *folders.named(7, program, {101: "Thread 101"}, "CPU"),
+            folders.row(7, 101, "step", (0, 300), args=told),
+        ]
+        device = [*folders.named(8, "MSTX", {2: "Stream 2"}, "NPU 0"), folders.row(8, 2, "step", (90, 250), args=told)]
+        assert names_of(content_of([*make.eager(), *host, *device]), EventKind.ANNOTATION) == ["step"]
+
+
+def test_rows_without_names_of_processes_are_told_by_themselves() -> None:
+    """A file that ends before its metadata."""
+    bare = [event for event in folders.level1() if event["ph"] != "M"]
+    whole, cut = content_of(folders.level1()), content_of(bare)
+    assert sorted(names_of(cut)) == sorted(names_of(whole))
+
+
+@pytest.mark.parametrize(
+    ("name", "task_type", "kind"),
+    [
+        ("KERNEL_AICORE", "AI_CORE", EventKind.KERNEL),
+        ("aclnnMax_Max_Max", "KERNEL_MIX_AIC", EventKind.KERNEL),
+        ("Max", "AI_CORE", EventKind.KERNEL),
+        ("DropOutGenMask", "DSA_SQE", EventKind.KERNEL),
+        ("STARS_COMMON", "VPC_SQE", EventKind.KERNEL),
+        ("MEMCPY_ASYNC", "PCIE_DMA_SQE", EventKind.MEMCPY),
+        ("SDMA", "SDMA", EventKind.MEMCPY),
+        ("MemSet", "AI_VECTOR_CORE", EventKind.MEMSET),
+        ("Notify Wait", "Notify Wait", EventKind.SYNC),
+        ("EVENT_WAIT", "EVENT_WAIT_SQE", EventKind.SYNC),
+        ("CAPTURE_RECORD", "NOTIFY_RECORD_SQE", EventKind.SYNC),
+        ("MEM_WAIT_VALUE", "UNKNOWN", EventKind.SYNC),
+        ("Write Value", "Write Value", EventKind.SYNC),
+        ("MODEL_EXECUTE", "PLACE_HOLDER_SQE", None),
+        ("STREAM_ACTIVE", "C_CORE_SQE", None),
+        ("EVENT_RESET", "PLACE_HOLDER_SQE", None),
+        ("TaskWaitRequest", "", None),
+        ("Writeback Data Context", "Writeback Data Context", None),
+    ],
+)
+def test_tasks_are_what_the_runtime_calls_them(name: str, task_type: str, kind: EventKind | None) -> None:
+    """Work, order or bookkeeping."""
+    found = task(name, task_type)
+    assert (found.kind, found.known) == (kind, True)
+
+
+def test_tasks_of_unknown_type_are_work_and_named() -> None:
+    """Better one op too many, said so, than one too few."""
+    content = content_of([*make.eager(), make.work("Sort", (300, 310), kind="NEW_CORE")])
+    assert content.inferred["device tasks of unknown type NEW_CORE, taken as work"] == 1
+    assert "Sort" in names_of(content, EventKind.KERNEL)
+
+
+NAMES = """
+hcom_allReduce__674_0_1                       allReduce       ALL_REDUCE      674 0   host
+hcom_broadcast__501_12@17522688603477080501   broadcast       BROADCAST       501 12  host
+hcom_allGatherv__674_3_1                      allGatherv      ALL_GATHER      674 3   host
+hcom_reduceScatterv__674_-1_1                 reduceScatterv  REDUCE_SCATTER  674 -1  host
+hcom_alltoallvc__674_3_1                      alltoallvc      ALL_TO_ALL      674 3   host
+hcom_scatter__674_3_1                         scatter         SCATTER         674 3   host
+hcom_receive__447_18_1                        receive         RECV            447 18  host
+hcom_BatchSendRecv__128_4_1                   BatchSendRecv   SEND_RECV       128 4   host
+hccl_barrier__128_4_1                         barrier         BARRIER         128 4   host
+hcom_alltoallv_AicpuKernel_833_2_1            alltoallv       ALL_TO_ALL      833 2   served
+MatmulAllReduceMc2AicpuKernel_467_127_1       MatmulAllReduce ALL_REDUCE      467 127 served
+MatmulAllReduceAicpu_724_2_1                  MatmulAllReduce ALL_REDUCE      724 2   served
+"""
+
+
+@pytest.mark.parametrize("line", NAMES.strip().splitlines())
+def test_names_of_operators(line: str) -> None:
+    """Spellings of CANN's versions, of the device's own processor, and of fused kernels."""
+    name, operator, kind, suffix, counter, way = line.split()
+    op = op_of_name(name, 0, 1)
+    assert (op.operator, op.kind.name, op.suffix, op.counter) == (operator, kind, suffix, int(counter))
+    assert op.served == (way == "served")
+
+
+@pytest.mark.parametrize(
+    ("operator", "buffers"),
+    [
+        ("allReduce", (100, 100)),
+        ("allGather", (100, 800)),
+        ("reduceScatter", (800, 100)),
+        ("alltoall", (800, 800)),
+        ("alltoallv", (100, MISSING)),
+        ("alltoallvc", (100, MISSING)),
+        ("allGatherv", (MISSING, 100)),
+        ("scatter", (800, 100)),
+        ("send", (100, 100)),
+    ],
+)
+def test_a_count_is_of_one_part_or_of_all(operator: str, buffers: tuple[int, int]) -> None:
+    """As HCCL's interface defines the count of each operator: 100 elements in a group of 8 ranks."""
+    op = replace(op_of_name(f"hcom_{operator}__674_0_1", 0, 1), count=100)
+    assert buffer_counts(op, 8) == buffers
+
+
+def test_without_the_size_of_the_group_one_part_is_known() -> None:
+    """What all parts come to is not guessed."""
+    op = replace(op_of_name("hcom_allGather__674_0_1", 0, 1), count=100)
+    assert buffer_counts(op, MISSING) == (100, MISSING)
+
+
+def only_op(content: AscendContent) -> HcclOp:
+    """The collective of a timeline that has one."""
+    (op,) = content.ops.values()
+    return op
+
+
+@pytest.mark.parametrize(("name", "waits", "expected"), [("hcom_send_", 1, 30), ("hcom_allGather_", 2, 50)])
+def test_rdma_payloads_last_until_their_acknowledgement(name: str, waits: int, expected: int) -> None:
+    """Two payloads posted from 10 on; the notify at 40, of the barrier at 60: 30 us, and 50 us with the barrier."""
+    ends = {1: 40, 2: 60}
+    tasks = [("RDMASend", (10, 10.1), 1 << 20), ("RDMASend", (11, 11.1), 1 << 20)]
+    for number in range(1, waits + 1):
+        end = ends[number]
+        tasks += [("RDMASend", (end - 15, end - 14.9), 4), ("Notify_Wait", (end - 12, end), 0)]
+    rows = [make.sub_task(task_name, span, ranks=(0, 1), size=size) for task_name, span, size in tasks]
+    big = make.operator(f"{name}_123_0_1", (5, 100), count=4, data_type="FP32")
+    assert only_op(content_of([*make.eager(), *make.collectives(big, *rows)])).transfer_ns == expected * 1000
+
+
+def test_a_batched_exchange_with_one_partner_names_it() -> None:
+    """Sub-tasks name their own rank as the source; with two partners there is none to name."""
+    big = make.operator("hcom_batchSendRecv__123_0_1", (5, 100), count=4, data_type="BFP16")
+    one = make.sub_task("Memcpy", (10, 20), ranks=(1, 3))
+    two = make.sub_task("Memcpy", (30, 40), ranks=(1, 2))
+    assert only_op(content_of([*make.eager(), *make.collectives(big, one)])).partner == 3
+    assert only_op(content_of([*make.eager(), *make.collectives(big, one, two)])).partner == MISSING
+
+
+@pytest.mark.parametrize("thread", ["Group 7 Aicpu Communication", "Communication", "Communication OP"])
+def test_threads_of_groups_go_by_several_names(thread: str) -> None:
+    """Operators on them, also one that does not begin with hcom_; planes are no operators."""
+    big = make.operator("allgatherAicpuKernel", (5, 100), count=4, data_type="FP32")
+    task_row = make.sub_task("Memcpy", (10, 20), ranks=(0, 1))
+    op = only_op(content_of([*make.eager(), *make.collectives(big, task_row, group=thread)]))
+    assert (op.kind, op.transfer_ns) == (CollectiveKind.ALL_GATHER, 10_000)
+
+
+@pytest.mark.parametrize(("written", "dtype"), [("BFP16", "BFloat16"), ("N/A", ""), ("RESERVED", ""), ("int8", "Char")])
+def test_element_types(written: str, dtype: str) -> None:
+    """As HCCL spells them, and where it does not know."""
+    big = make.operator("hcom_allReduce__123_0_1", (5, 100), count=2**32 - 1, data_type=written)
+    op = only_op(content_of([*make.eager(), *make.collectives(big)]))
+    assert (op.dtype, op.count) == (dtype, MISSING)
+
+
+def test_a_fused_kernel_and_its_server_are_one_op() -> None:
+    """The compute kernel alone is an op: its communication row, the server's kernel, phases and copies are not."""
+    kernel = make.work("aclnnMatmulAllReduce_MatmulAllReduce", (300, 400), 7, kind="MIX_AIC")
+    server = make.work("MatmulAllReduceMc2AicpuKernel", (295, 398), 8, stream=9, kind="AI_CPU")
+    phase = folders.row(folders.HARDWARE, 9, "TaskWaitRequest", (296, 310), args={"Task Id": 3})
+    copy = make.work("SDMA", (320, 340), -1, stream=9, kind="SDMA")
+    big = make.operator(
+        "MatmulAllReduceMc2AicpuKernel_123_0_1", (305, 397), count=64, data_type="BFP16", connection_id=7
+    )
+    task_row = make.sub_task("Memcpy", (320, 340), ranks=(0, 1))
+    content = content_of([*make.eager(), kernel, server, phase, copy, *make.collectives(big, task_row)])
+    assert names_of(content, EventKind.KERNEL, EventKind.MEMCPY) == ["Mul", "Add", kernel["name"]]
+    (row,) = content.ops
+    assert content.rows.names[content.rows.name[row]] == kernel["name"]
+    assert content.rows.comms[row].in_nelems == 64
+
+
+def test_a_collective_of_the_devices_own_processor_is_one_op() -> None:
+    """Its kernel runs longer than the collective, under another connection."""
+    server = make.work("hcom_allGather_AicpuKernel", (290, 420), 8, stream=9, kind="AI_CPU")
+    big = make.operator("hcom_allGather_AicpuKernel_123_0_1", (305, 397), count=64, data_type="BFP16", connection_id=6)
+    content = content_of([*make.eager(), server, *make.collectives(big)])
+    assert names_of(content, EventKind.KERNEL) == ["Mul", "Add", "hcom_allGather_"]
+
+
+def test_an_operator_that_put_twice_launches_from_both_takes() -> None:
+    """Level 0: each of two tasks of one operator comes from a queue entry of its own."""
+    host = [folders.row(folders.HOST, 100, "aten::mul", (10, 60), cat="cpu_op", args={"Sequence number": -1})]
+    for number, (put, take) in enumerate([(20, 62), (40, 72)]):
+        args = {"correlation_id": number}
+        host.append(folders.row(folders.HOST, 100, "Enqueue", (put, put + 5), cat="enqueue", args=args))
+        host.append(folders.row(folders.HOST, 101, "Dequeue@Mul", (take, take + 8), cat="dequeue", args=args))
+    tails = [(folders.HOST, 100, 10)] * 2
+    arrows = [
+        end
+        for tail, at in zip(tails, (100, 160), strict=True)
+        for end in folders.arrow("async_npu", "torch_to_npu", tail, (folders.HARDWARE, 2, at))
+    ]
+    named = folders.named(folders.HOST, "Python", {100: "Thread 100", 101: "Thread 101"}, "CPU")
+    tasks = [make.work("Cast", (100, 150)), make.work("Mul", (160, 200))]
+    found = launches(content_of([*named, *host, *arrows, *make.processes(host=False), *tasks]))
+    assert found == [("Dequeue@Mul", 52, "Cast"), ("Dequeue@Mul", 62, "Mul")]
