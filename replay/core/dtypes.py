@@ -6,9 +6,9 @@ import re
 from dataclasses import dataclass
 
 _ALIASES = {
-    "bf16": ("bfloat16", "bfp16", "dt_bf16", "ncclbfloat16"),
-    "fp16": ("float16", "half", "f16", "dt_float16"),
-    "fp32": ("float32", "float", "f32", "single", "dt_float"),
+    "bf16": ("bfloat16", "bfp16", "ncclbfloat16"),
+    "fp16": ("float16", "half", "f16"),
+    "fp32": ("float32", "float", "f32", "single"),
     "tf32": ("hf32", "tensorfloat32"),
     "fp64": ("float64", "double", "f64"),
     "fp8": ("fp8_e4m3", "f8e4m3", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e4m3", "e4m3", "fp8_e5m2", "f8e5m2",
@@ -27,7 +27,7 @@ _ALIASES = {
     "int4_wo": ("w4a16", "int4"),
     "nvfp4": ("fp4", "mxfp4"),
 }  # fmt: skip
-_NAMESPACE = re.compile(r"torch\.|c10::|at::")
+_NAMESPACE = re.compile(r"torch\.|c10::|at::|dt_")
 _WORDS = {alias: word for word, aliases in _ALIASES.items() for alias in (word, *aliases)}
 
 

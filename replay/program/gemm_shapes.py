@@ -1,4 +1,4 @@
-"""Shapes of GEMM kernels, from the operator that launched them (recorded "Input Dims")."""
+"""Shapes of GEMM kernels: from the kernel table beside a trace, else from "Input Dims" of the operator around them."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import numpy.typing as npt
 from replay.core.columns import Bool, Float64, Int64
 from replay.graph.types import Graph
 from replay.program.origins import Origins
+from replay.program.table_products import table_products
 from replay.trace import MISSING, EventKind, Trace
 
 OPERATOR = re.compile(r"(?:mm|linear|matmul|gemm)(?:_|$|\b)", re.IGNORECASE)
@@ -25,7 +26,8 @@ _NESTED_OPERATORS = 8  # how deep operators with GEMM shapes lie inside one anot
 class GemmShapes:
     """One row per op: FLOPs, rows of the activation and number of experts' weights; 0 where not known.
 
-    ``columns`` and ``inner`` are n and k of (m, k) x (k, n); ``operator`` the trace event that told, -1 none.
+    ``columns`` and ``inner`` are n and k of (m, k) x (k, n); ``operator`` the trace event that told, -1 none or a
+    kernel table.
     """
 
     flops: Float64
@@ -37,7 +39,7 @@ class GemmShapes:
 
 
 def gemm_shapes(graph: Graph, trace: Trace, places: Origins, gemms: Bool) -> GemmShapes:
-    """Shapes of the ``gemms`` from the innermost operator around their launch.
+    """Shapes of the ``gemms`` from the kernel table, else from the innermost operator around their launch.
 
     An operator that launched several of them tells none of their shapes.
     """
@@ -52,7 +54,9 @@ def gemm_shapes(graph: Graph, trace: Trace, places: Origins, gemms: Bool) -> Gem
     found, count = np.unique(event[event >= 0], return_counts=True)
     event[np.isin(event, found[count > 1])] = MISSING
     told = np.where((event >= 0)[:, None], read[trace.shape[event]], 0.0)
-    return GemmShapes(told[:, 0], told[:, 1], told[:, 2], told[:, 3], told[:, 4], event)
+    table = table_products(graph, trace)
+    told = np.where((table.known & gemms)[:, None], table.shapes(), told)
+    return GemmShapes(told[:, 0], told[:, 1], told[:, 2], told[:, 3], told[:, 4], np.where(table.known, MISSING, event))
 
 
 def _enclosing(trace: Trace, rows: npt.NDArray[np.intp], time_ns: Int64) -> Int64:

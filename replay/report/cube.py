@@ -8,18 +8,17 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 
 from hwprofiles import HardwareProfile
-from parsers.ascend.matmul import Operands, Product, is_product, product_of
+from parsers.ascend.matmul import Product, is_product
 from replay.core.columns import Float64, Int64
 from replay.core.units import NS_PER_MS, NS_PER_S, NS_PER_US, percent
 from replay.costs.ascend_cube import CUBES
 from replay.costs.cube_device import CubeDevice, cube_device
+from replay.costs.cube_product import Modelled, filled_flops, modelled, products_in
 from replay.report.cube_axes import Axis, SizeRow, axes_of, size_rows
-from replay.report.cube_model import Modelled, dtype_of, filled_flops, modelled
 from replay.trace import KernelDetails, Trace
 
 
@@ -108,34 +107,16 @@ def cube_facts(trace: Trace, named: HardwareProfile | None = None) -> tuple[tupl
 
 def grouped(trace: Trace, details: KernelDetails) -> tuple[list[Group], Int64]:
     """Kernels that multiply matrices by shape, and the events of those whose shape is not told."""
+    told = products_in(details)
     found: dict[tuple[str, Product, str], list[int]] = defaultdict(list)
     unknown = []
-    for row in range(len(details)):
-        if not is_product(details.op_type[row], details.core[row]):
-            continue
-        product = product_in(details, row)
-        if product is None or trace.dur_ns[details.event[row]] <= 0:
-            unknown.append(int(details.event[row]))
+    for row in filter(lambda row: is_product(details.op_type[row], details.core[row]), range(len(details))):
+        if row in told and trace.dur_ns[details.event[row]] > 0:
+            found[details.op_type[row], *told[row]].append(row)
         else:
-            hf32 = details.counters is not None and bool(details.counters.hf32[row] == 1)
-            found[details.op_type[row], product, dtype_of(product, hf32=hf32)].append(row)
-    groups = []
-    for (op_type, product, dtype), rows in found.items():
-        own = np.array(rows, np.int64)
-        groups.append(Group(op_type, product, dtype, own, details.event[own]))
-    return groups, np.array(unknown, np.int64)
-
-
-def product_in(details: KernelDetails, row: int) -> Product | None:
-    """What one row of the kernel table multiplies."""
-    cells = (details.input_shapes, details.input_dtypes, details.input_formats)
-    results = (details.output_shapes, details.output_dtypes, details.output_formats)
-    return _product(details.op_type[row], Operands(*(cell[row] for cell in (*cells, *results))))
-
-
-@lru_cache(maxsize=4096)
-def _product(op_type: str, operands: Operands) -> Product | None:
-    return product_of(op_type, operands)
+            unknown.append(int(details.event[row]))
+    rows = [(key, np.array(own, np.int64)) for key, own in found.items()]
+    return [Group(*key, own, details.event[own]) for key, own in rows], np.array(unknown, np.int64)
 
 
 def _row(

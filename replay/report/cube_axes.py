@@ -16,7 +16,7 @@ from parsers.ascend.matmul import Product
 from replay.core.evidence import Grade
 from replay.core.units import NS_PER_MS, percent
 from replay.costs.ascend_cube import BURST_NBYTES, CUBES, ROW_NBYTES, SIDE
-from replay.report.cube_model import fixed_axes, modelled, sizes_of, with_size
+from replay.costs.cube_product import fixed_axes, modelled, sizes_of, with_size
 
 _REACH = 0.125  # share of a size by which another one may differ
 _LEAST_GAIN_PCT = 1.0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import hwprofiles
 from hwprofiles import HardwareProfile
 from replay.core.errors import RefusedError
@@ -18,9 +20,11 @@ def source_profile(trace: Trace, facts: Facts) -> HardwareProfile | None:
 
     Ascend's profiles name none; counters of their kernel tables tell cores and clock, and so a profile with as many.
     """
-    if facts.source_hardware:
-        return hwprofiles.load(facts.source_hardware)
-    return hwprofiles.match(trace.device) or cube_device(trace, None)[1]
+    return _named(trace, facts) or cube_device(trace, None)[1]
+
+
+def _named(trace: Trace, facts: Facts) -> HardwareProfile | None:
+    return hwprofiles.load(facts.source_hardware) if facts.source_hardware else hwprofiles.match(trace.device)
 
 
 def retiming(graph: Graph, trace: Trace, question: Question, facts: Facts) -> Retiming | None:
@@ -39,4 +43,10 @@ def retiming(graph: Graph, trace: Trace, question: Question, facts: Facts) -> Re
             f"--hardware {question.hardware}: {named}; say what was measured with --source-hardware PROFILE "
             "(`replay profiles` lists them)"
         )
-    return None if source == target else hardware.retime(graph, trace, hardware.Devices(source, target))
+    if source == target:
+        return None
+    found = hardware.retime(graph, trace, hardware.Devices(source, target))
+    if _named(trace, facts) is not None:
+        return found
+    how = f"the device measured is taken for that of {source.name}: {cube_device(trace, None)[0].sentence}"
+    return replace(found, warnings=(*found.warnings, how))

@@ -15,32 +15,19 @@ from dataclasses import dataclass
 import numpy as np
 
 from hwprofiles import HardwareProfile
-from replay.core.columns import Bool, Float64, Int64
-from replay.core.dtypes import Elements, first_of, matrix_elements
+from replay.core.columns import Float64, Int64
 from replay.core.errors import RefusedError
 from replay.core.evidence import Grade
 from replay.core.units import ns_to_ms
-from replay.costs import gemm
-from replay.costs.engine import GradedEngine, engine_of
 from replay.graph.types import Graph, OpKind
-from replay.program.gemm_shapes import GemmShapes, gemm_shapes
 from replay.program.links import Moved, devices_per_node, modelled
 from replay.program.op_class import OpClass, op_classes
-from replay.program.origins import origins
 from replay.program.retiming import Change, Retiming
+from replay.program.table_products import table_products
 from replay.trace import CollectiveKind, Trace
+from replay.whatif._matrix_ratios import FITTED, OPTION, Doubt, by_name, gemm_ratios, matrix_rate, shaped
 
 LEVEL = "graph"
-OPTION = "--hardware"
-
-Doubt = tuple[float, float]
-"""New duration at the ends of what is known about it, as shares of the predicted one."""
-
-FITTED = (0.85, 1.15)  # held-out errors of fitted tables: 90 % of GEMMs within 15 to 20 %
-DATASHEET_GEMM = (0.95, 1.8)
-"""A GEMM on a device known by its datasheet: sustained shares of the peak range from 0.93 (A100) down to 0.48 (B200,
-median of SimuMax's 514 shapes), and 0.88 is assumed."""
-KERNEL = (0.5, 2.0)  # attention and what tells no shape: another device means another kernel as well
 MEMORY = (0.8, 1.25)  # sustained shares of the bandwidth range from 0.67 (B200) to 0.91 (A100), SimuMax
 LINKS = (0.8, 1.6)  # bus bandwidth reaches 0.6 to 1.05 of the datasheet's link on A100 and H100 (nccl-tests)
 UNKNOWN = (0.5, 2.0)
@@ -48,7 +35,6 @@ UNKNOWN = (0.5, 2.0)
 EXPLAINED = 3.0
 """A model explains a transfer that took up to this many times as long; beyond, something else held it up."""
 
-BF16 = Elements(2, 2, 2)
 _MATRIX_CLASSES = (OpClass.GEMM, OpClass.ATTENTION, OpClass.CONVOLUTION)
 
 
@@ -114,78 +100,20 @@ def _put_memory(ratios: _Ratios, graph: Graph, ops: Int64, devices: Devices) -> 
     streaming = np.maximum(time - (before or 0.0), 0.0)
     empty = (time - streaming) * (after or 0.0) / (before or 1.0)
     formula = f"measured x memory bandwidth {old / 1e12:.2f} / {new / 1e12:.2f} TB/s"
-    ratios.put(ops, (empty + streaming * old / new) / time, (Grade.DATASHEET, MEMORY), formula)
+    known = max(Grade.DATASHEET, *(profile.parameters["hbm_bytes_per_s"].grade for profile in devices))
+    ratios.put(ops, (empty + streaming * old / new) / time, (known, MEMORY), formula)
 
 
 def _put_matrix(ratios: _Ratios, graph: Graph, trace: Trace, classes: Int64, devices: Devices) -> None:
     """GEMMs with shapes by the cost function; the rest of the matrix work by the rate of the matrix units."""
-    work = np.flatnonzero(np.isin(classes, _MATRIX_CLASSES))
-    if not len(work):
-        return
-    engines = _engines(devices, "bf16")
-    rate = engines[0].engine.flop_per_s / engines[1].engine.flop_per_s
-    formula = f"measured x matrix rate {engines[0].engine.flop_per_s / 1e12:.0f} / "
-    formula += f"{engines[1].engine.flop_per_s / 1e12:.0f} TFLOP/s"
-    weaker = max(engines[0].grade, engines[1].grade)
-    ratios.put(work, rate, (max(weaker, Grade.EXTRAPOLATED), KERNEL), formula)
-    gemms = classes == OpClass.GEMM
-    shapes = gemm_shapes(graph, trace, origins(graph, trace), gemms)
-    for dtype, ops in _by_dtype(trace, shapes, gemms):
-        engines = _engines(devices, dtype)
-        sizes = _sizes(shapes, ops)
-        old, new = (_gemm_ns(sizes, dtype, engine) for engine in engines)
-        grade = np.maximum(*(engine.grades(sizes) for engine in engines)).astype(np.int64)
-        formula = f"measured x GEMM model(new) / model(old), {dtype}, by shape"
-        ratios.put(ops, new / old, (grade, _gemm_doubt(engines)), formula)
-
-
-def _gemm_doubt(engines: tuple[GradedEngine, GradedEngine]) -> Doubt:
-    """Of a ratio new / old: the doubts of the new device, and those of the old one the other way round."""
-    low, high = FITTED
-    for engine, (least, most) in zip(
-        engines, ((1 / DATASHEET_GEMM[1], 1 / DATASHEET_GEMM[0]), DATASHEET_GEMM), strict=True
-    ):
-        if engine.grade is not Grade.FITTED:
-            low, high = min(low, low * least), max(high, high * most)
-    return low, high
-
-
-def _by_dtype(trace: Trace, shapes: GemmShapes, gemms: Bool) -> Iterator[tuple[str, Int64]]:
-    """Ops with a known dense shape by the data type of their operator's first input (BF16 where it does not say)."""
-    known = np.flatnonzero(gemms & (shapes.flops > 0) & (shapes.experts == 1))
-    code = trace.dtype[shapes.operator[known]]
-    words = [first_of(text) if text else "bf16" for text in trace.dtypes]
-    named = np.array([words[c] if c >= 0 else "bf16" for c in code.tolist()] or [""])
-    for dtype in np.unique(named[: len(known)]).tolist():
-        yield dtype, known[named[: len(known)] == dtype]
-
-
-def _sizes(shapes: GemmShapes, ops: Int64) -> dict[str, Float64]:
-    """m, n and k of (m, k) x (k, n)."""
-    n, k = shapes.columns[ops], shapes.inner[ops]
-    return {"m": shapes.flops[ops] / (2.0 * n * k), "n": n, "k": k}
-
-
-def _gemm_ns(sizes: dict[str, Float64], dtype: str, engine: GradedEngine) -> Float64:
-    elements = matrix_elements(dtype) or BF16
-    precision = gemm.Precision(elements.left, elements.output, right_nbytes=elements.right)
-    return gemm.time_ns(sizes["m"], sizes["n"], sizes["k"], precision, engine.engine)
-
-
-def _engines(devices: Devices, dtype: str) -> tuple[GradedEngine, GradedEngine]:
-    """Matrix units of both devices at a data type, at BF16's where a profile does not know that type."""
-    source, target = (_engine(profile, dtype) for profile in devices)
-    return source, target
-
-
-def _engine(profile: HardwareProfile, dtype: str) -> GradedEngine:
-    found = engine_of(profile, dtype) or engine_of(profile, "bf16")
-    if found is None:
-        raise RefusedError(
-            f"{OPTION}: the profile {profile.name} has no bf16_flop_per_s and hbm_bytes_per_s, which matrix "
-            "multiplications need; add them to the profile"
-        )
-    return found
+    table = table_products(graph, trace)
+    work = np.flatnonzero(np.isin(classes, _MATRIX_CLASSES) | table.known)
+    for dtype, ops in table.by_dtype(work):
+        for word, some in ((dtype, ops),) if dtype else by_name(graph, ops):
+            ratios.put(some, *matrix_rate(devices.source, devices.target, word))
+    gemms = (classes == OpClass.GEMM) | table.known
+    for ops, ratio, known, formula in gemm_ratios(devices.source, devices.target, shaped(graph, trace, table, gemms)):
+        ratios.put(ops, ratio, known, formula)
 
 
 def _put_collectives(ratios: _Ratios, graph: Graph, ops: Int64, devices: Devices) -> tuple[str, ...]:

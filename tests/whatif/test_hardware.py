@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -9,7 +11,7 @@ from hwprofiles import HardwareProfile, Parameter
 from replay.core.errors import RefusedError
 from replay.core.evidence import Grade
 from replay.program.op_class import OpClass, op_classes
-from replay.trace import EventKind
+from replay.trace import CoreCounters, EventKind, KernelDetails
 from replay.whatif.hardware import Devices, _moved, retime
 from tests.program.events import HOST, Row, graph_of, launched, trace_of
 
@@ -45,12 +47,44 @@ def test_a_kernel_follows_what_limits_it(kernel: str, expected: float) -> None:
     assert factor_of(kernel, Devices(OLD, NEW)) == pytest.approx(expected)
 
 
+def test_a_kernel_in_fp8_runs_at_that_rate_where_the_device_has_it() -> None:
+    """4e14 in FP8 before, 2e14 in BF16 after: twice as long."""
+    both = profile("both", bf16_flop_per_s=1e14, fp8_flop_per_s=4e14, hbm_bytes_per_s=1e12, cores=100)
+    assert factor_of("fp8_gemm_kernel", Devices(both, NEW)) == pytest.approx(2)
+
+
 def test_a_large_gemm_follows_arithmetic_and_a_thin_one_memory() -> None:
     """8192³: 512 FLOP a byte and more; 8 rows: 8 FLOP a byte of weights, on machines of 100 and 50."""
     large = factor_of("gemm", Devices(OLD, NEW), "[[8192,8192],[8192,8192]]")
     thin = factor_of("gemm", Devices(OLD, NEW), "[[8,8192],[8192,8192]]")
     assert large == pytest.approx(1 / 2, rel=0.1)
     assert thin < large
+
+
+def test_products_of_a_kernel_table_go_by_their_own_shape_and_type() -> None:
+    """FP32 without operator shapes: 8192³ follows the FP32 rates, 4 to 1; cut to HF32 those of half of BF16, 1 to 2."""
+    old, new = (
+        profile(name, bf16_flop_per_s=peak, fp32_flop_per_s=slow, hbm_bytes_per_s=1e15, l2_bytes_per_s=1e16, cores=100)
+        for name, peak, slow in (("a", 1e14, 4e13), ("b", 2e14, 1e13))
+    )
+    trace = trace_of(launched("MatMulV3_1", HOST, 40, 50, 1000, 1))
+    [kernel] = np.flatnonzero(trace.is_device)
+    for hf32, expected in ((0, 4.0), (1, 0.5)):
+        listed = replace(trace, details=matmul_details(int(kernel), hf32))
+        graph = graph_of(listed)
+        [op] = np.flatnonzero(graph.event == kernel)
+        assert retime(graph, listed, Devices(old, new)).factor[op] == pytest.approx(expected, rel=0.05)
+
+
+def matmul_details(event: int, hf32: int) -> KernelDetails:
+    """A kernel table with one product 8192³ of FP32."""
+    one = np.ones(1, np.int64)
+    counters = CoreCounters(one, one, one, np.ones(1), np.array([hf32], np.int8))
+    square, types, nd = ("8192,8192;8192,8192",), ("FLOAT;FLOAT",), ("ND;ND",)
+    return KernelDetails(
+        np.array([event]), ("MatMulV3",), ("AI_CORE",), square, types, nd, ("8192,8192",), ("FLOAT",), ("ND",), one,
+        np.full(1, np.nan), counters,
+    )  # fmt: skip
 
 
 def test_the_host_stays_as_measured_and_the_report_says_so() -> None:

@@ -1,13 +1,14 @@
-"""What the cost model says of one matrix product on a device with cubes."""
+"""Matrix products of a kernel table: what each row multiplies, and what a device with cubes takes for it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 
 from hwprofiles import HardwareProfile
-from parsers.ascend.matmul import Product
+from parsers.ascend.matmul import Operands, Product, is_product, product_of
 from replay.core.columns import Float64
 from replay.core.dtypes import canonical, element_nbytes, matrix_elements
 from replay.core.evidence import Grade
@@ -15,8 +16,7 @@ from replay.costs import ascend_cube, gemm
 from replay.costs.ascend_cube import CUBES
 from replay.costs.engine import engine_of
 from replay.costs.tiles import chosen
-
-_HALF = ("bf16", "fp16")
+from replay.trace import KernelDetails
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +34,31 @@ class Modelled:
     def wave_share(self) -> float:
         """Share of the cores' turns in which they have a tile."""
         return self.tiles / (self.waves * self.cores)
+
+
+def products_in(details: KernelDetails) -> dict[int, tuple[Product, str]]:
+    """Product and data type of every row of a kernel table that multiplies matrices of known shape."""
+    found = {}
+    for row in range(len(details)):
+        if is_product(details.op_type[row], details.core[row]) and (product := _product_in(details, row)) is not None:
+            found[row] = product, dtype_of(product, hf32=is_hf32(details, row))
+    return found
+
+
+def is_hf32(details: KernelDetails, row: int) -> bool:
+    """True where the table says that FP32 factors may be cut to HF32."""
+    return details.counters is not None and bool(details.counters.hf32[row] == 1)
+
+
+def _product_in(details: KernelDetails, row: int) -> Product | None:
+    cells = (details.input_shapes, details.input_dtypes, details.input_formats)
+    results = (details.output_shapes, details.output_dtypes, details.output_formats)
+    return _product(details.op_type[row], Operands(*(cell[row] for cell in (*cells, *results))))
+
+
+@lru_cache(maxsize=4096)
+def _product(op_type: str, operands: Operands) -> Product | None:
+    return product_of(op_type, operands)
 
 
 def dtype_of(product: Product, *, hf32: bool) -> str:

@@ -1,0 +1,118 @@
+"""New over old duration of matrix work on another device: GEMMs by their shapes, the rest by the matrix units' rate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from hwprofiles import HardwareProfile
+from replay.core.columns import Bool, Float64, Int64
+from replay.core.dtypes import Elements, first_of, matrix_elements
+from replay.core.errors import RefusedError
+from replay.core.evidence import Grade
+from replay.costs import gemm
+from replay.costs.engine import GradedEngine, engine_of
+from replay.graph.types import Graph
+from replay.program.gemm_shapes import GemmShapes, gemm_shapes
+from replay.program.origins import origins
+from replay.program.table_products import TableProducts
+from replay.trace import Trace
+from replay.whatif._expert_gemm import FP8
+
+OPTION = "--hardware"
+
+Doubt = tuple[float, float]
+"""New duration at the ends of what is known about it, as shares of the predicted one."""
+
+FITTED: Doubt = (0.85, 1.15)  # held-out errors of fitted tables: 90 % of GEMMs within 15 to 20 %
+DATASHEET_GEMM: Doubt = (0.95, 1.8)
+"""A GEMM on a device known by its datasheet: sustained shares of the peak range from 0.93 (A100) down to 0.48 (B200,
+median of SimuMax's 514 shapes), and 0.88 is assumed."""
+KERNEL: Doubt = (0.5, 2.0)  # attention and what tells no shape: another device means another kernel as well
+
+BF16 = Elements(2, 2, 2)
+
+Shaped = tuple[str, Int64, dict[str, Float64]]
+"""Data type of GEMMs, which ops, and their sizes (:mod:`replay.samples`)."""
+
+
+def matrix_rate(source: HardwareProfile, target: HardwareProfile, dtype: str) -> tuple[float, tuple[Grade, Doubt], str]:
+    """Ratio, grade with doubt, and formula of matrix work of unknown sizes."""
+    old, new = _engine(source, dtype), _engine(target, dtype)
+    formula = f"measured x matrix rate {old.engine.flop_per_s / 1e12:.0f} / {new.engine.flop_per_s / 1e12:.0f} TFLOP/s"
+    grade = max(old.grade, new.grade, Grade.EXTRAPOLATED)
+    return old.engine.flop_per_s / new.engine.flop_per_s, (grade, KERNEL), formula
+
+
+def by_name(graph: Graph, ops: Int64) -> Iterator[tuple[str, Int64]]:
+    """Ops by the data type that their names tell: FP8, else taken for BF16."""
+    named = np.array([bool(FP8.search(name)) for name in graph.names], np.bool_)[graph.name[ops]]
+    for word, chosen in (("fp8", named), ("bf16", ~named)):
+        if chosen.any():
+            yield word, ops[chosen]
+
+
+def shaped(graph: Graph, trace: Trace, table: TableProducts, gemms: Bool) -> Iterator[Shaped]:
+    """GEMMs of known sizes: by the kernel table, else by the operator that launched them."""
+    for dtype, ops in table.by_dtype(np.flatnonzero(table.known)):
+        yield dtype or "bf16", ops, table.columns(ops)
+    shapes = gemm_shapes(graph, trace, origins(graph, trace), gemms)
+    for dtype, ops in _by_dtype(trace, shapes, gemms & ~table.known):
+        yield dtype, ops, _sizes(shapes, ops, dtype)
+
+
+def gemm_ratios(
+    source: HardwareProfile, target: HardwareProfile, shapes: Iterator[Shaped]
+) -> Iterator[tuple[Int64, Float64, tuple[Int64, Doubt], str]]:
+    """Ops, their ratios, grades with doubt, and formula."""
+    for dtype, ops, sizes in shapes:
+        engines = _engine(source, dtype), _engine(target, dtype)
+        old, new = (gemm.columns_ns(engine.engine, sizes) for engine in engines)
+        grade = np.maximum(*(engine.grades(sizes) for engine in engines)).astype(np.int64)
+        yield (
+            ops,
+            new / old,
+            (grade, _gemm_doubt(engines)),
+            f"measured x GEMM model(new) / model(old), {dtype}, by shape",
+        )
+
+
+def _gemm_doubt(engines: tuple[GradedEngine, GradedEngine]) -> Doubt:
+    """Of a ratio new / old: the doubts of the new device, and those of the old one the other way round."""
+    low, high = FITTED
+    for engine, (least, most) in zip(
+        engines, ((1 / DATASHEET_GEMM[1], 1 / DATASHEET_GEMM[0]), DATASHEET_GEMM), strict=True
+    ):
+        if engine.grade is not Grade.FITTED:
+            low, high = min(low, low * least), max(high, high * most)
+    return low, high
+
+
+def _by_dtype(trace: Trace, shapes: GemmShapes, gemms: Bool) -> Iterator[tuple[str, Int64]]:
+    """Ops with a known dense shape by the data type of their operator's first input (BF16 where it does not say)."""
+    known = np.flatnonzero(gemms & (shapes.flops > 0) & (shapes.experts == 1))
+    code = trace.dtype[shapes.operator[known]]
+    words = [first_of(text) if text else "bf16" for text in trace.dtypes]
+    named = np.array([words[c] if c >= 0 else "bf16" for c in code.tolist()] or [""])
+    for dtype in np.unique(named[: len(known)]).tolist():
+        yield dtype, known[named[: len(known)] == dtype]
+
+
+def _sizes(shapes: GemmShapes, ops: Int64, dtype: str) -> dict[str, Float64]:
+    """m, n and k of (m, k) x (k, n), and the bytes of the elements."""
+    n, k = shapes.columns[ops], shapes.inner[ops]
+    elements = (matrix_elements(dtype) or BF16).sizes() | {"scale_block": 0.0}
+    sizes = {"m": shapes.flops[ops] / (2.0 * n * k), "n": n, "k": k}
+    return sizes | {name: np.full(len(ops), value) for name, value in elements.items()}
+
+
+def _engine(profile: HardwareProfile, dtype: str) -> GradedEngine:
+    """Matrix units at a data type, at BF16's where a profile does not know that type."""
+    found = engine_of(profile, dtype) or engine_of(profile, "bf16")
+    if found is None:
+        raise RefusedError(
+            f"{OPTION}: the profile {profile.name} has no bf16_flop_per_s and hbm_bytes_per_s, which matrix "
+            "multiplications need; add them to the profile"
+        )
+    return found
