@@ -163,6 +163,8 @@ def _why_not(folders: Sequence[RankFiles]) -> str:
     """What was found instead of a timeline, and how to get one."""
     found = Counter(role.value for folder in folders for role, files in folder.files.items() for _ in files)
     what = ", ".join(f"{count} {word}" for word, count in sorted(found.items()))
+    if any(folder.has_events for folder in folders):
+        return f"no file of the Ascend output holds any event ({what}): nothing was recorded, or nothing was exported"
     how = "record with torch_npu's profiler and keep trace_view.json or its sqlite export, or msprof's msprof_*.json"
     return f"the Ascend output holds no timeline ({what}), and without one nothing can be replayed; {how}"
 

@@ -22,6 +22,7 @@ from parsers.source import SourceFile
 from replay.core.errors import TraceError
 
 MAGIC = b"SQLite format 3\0"
+DAMAGE = (sqlite3.DatabaseError, UnicodeDecodeError)  # the latter where sqlite's message quotes what is damaged
 Value = int | float | str | None  # a blob is none of them, and is taken for nothing
 
 _PROFILE = frozenset({"task", "pytorch_api", "cann_api", "compute_task_info", "communication_op"})
@@ -41,8 +42,8 @@ class Database:
     damaged: list[str] = field(default_factory=list)  # a sentence for each table that ends in the middle
 
     def has(self, table: str) -> bool:
-        """Whether there is such a table, of any case."""
-        return table.lower() in self.columns
+        """Whether there is such a table, of any case, with rows that can be read."""
+        return next(self.rows(table, ("rowid",)), None) is not None
 
     def rows(self, table: str, columns: Sequence[str]) -> Iterator[tuple[Value, ...]]:
         """These columns of all rows, ``None`` for a column that is not there; no rows for a table that is not there.
@@ -58,7 +59,7 @@ class Database:
             for row in self.connection.execute(f'SELECT {found} FROM "{table}"'):
                 yield row
                 count += 1
-        except sqlite3.DatabaseError as error:
+        except DAMAGE as error:
             self.damaged.append(f"{self.name}: {table} is damaged after {count} rows ({error}); those are used")
 
     def lacking(self, table: str, columns: Sequence[str]) -> list[str]:
@@ -87,28 +88,19 @@ def is_cluster(tables: frozenset[str]) -> bool:
     return any(table.startswith(_CLUSTER_PREFIXES) for table in tables)
 
 
-def is_of_ascend(file: SourceFile) -> bool:
-    """Whether a file is an export of Ascend's profilers; opens it where it is a sqlite database."""
-    return is_sqlite(file.head(len(MAGIC))) and _is_known(tables_of(file))
-
-
-def _is_known(tables: frozenset[str]) -> bool:
-    return is_profile(tables) or is_statistics(tables) or is_cluster(tables)
-
-
-def tables_of(file: SourceFile) -> frozenset[str]:
-    """Names of the tables in lower case, none where the schema cannot be read."""
+def tables_of(file: SourceFile) -> frozenset[str] | None:
+    """Names of the tables in lower case, ``None`` where the schema cannot be read."""
     status = file.path.stat()
     return _tables(file, status.st_size, status.st_mtime_ns)
 
 
 @lru_cache(maxsize=256)
-def _tables(file: SourceFile, _size: int, _mtime_ns: int) -> frozenset[str]:
+def _tables(file: SourceFile, _size: int, _mtime_ns: int) -> frozenset[str] | None:
     try:
         with opened(file) as database:
             return frozenset(database.columns)
     except TraceError:
-        return frozenset()
+        return None
 
 
 @contextmanager
@@ -118,7 +110,7 @@ def opened(file: SourceFile) -> Iterator[Database]:
         connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
         try:
             columns = _columns(connection)
-        except sqlite3.DatabaseError as error:
+        except DAMAGE as error:
             columns = _columns_of_damaged(connection, file.name, error)
             note = f"{file.name} is damaged or cut short ({error}); what can still be read of it is used"
             yield Database(file.name, columns, connection, [note])
@@ -126,14 +118,12 @@ def opened(file: SourceFile) -> Iterator[Database]:
         yield Database(file.name, columns, connection)
 
 
-def _columns_of_damaged(
-    connection: sqlite3.Connection, name: str, error: sqlite3.DatabaseError
-) -> dict[str, frozenset[str]]:
+def _columns_of_damaged(connection: sqlite3.Connection, name: str, error: Exception) -> dict[str, frozenset[str]]:
     """Columns of a file that is shorter than it says: sqlite opens one only where its schema may be wrong."""
     try:
         connection.execute("PRAGMA writable_schema = ON")
         return _columns(connection)
-    except sqlite3.DatabaseError:
+    except DAMAGE:
         raise TraceError(
             f"{name}: no table can be read ({error}); copy the file again, or export the profile again"
         ) from error

@@ -34,6 +34,14 @@ _LOSSES = {
     "PYTORCH_API": {"globalTid": "threads of operators"},
 }  # fmt: skip
 
+# tables, what is lost without them, and the others whose rows show that something is lost
+_TABLES = {
+    "TASK": ("device tasks", "COMPUTE_TASK_INFO", "CANN_API"),
+    "CANN_API": ("which call launched a task", "TASK"),
+    "COMPUTE_TASK_INFO": ("names, types and shapes of kernels", "TASK"),
+    "COMMUNICATION_OP": ("collectives", "COMMUNICATION_TASK_INFO"),
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Export:
@@ -159,6 +167,9 @@ def _end(phase: str, number: int, event: AscendEvent) -> AscendEvent:
 
 def _notes(database: Database, names: Names) -> tuple[str, ...]:
     lost: dict[str, list[str]] = defaultdict(list)
+    for table, (what, *signs) in _TABLES.items():
+        if not database.has(table) and any(map(database.has, signs)):
+            lost[what].append(table)
     for table, columns in _LOSSES.items():
         for column in database.lacking(table, list(columns)):
             lost[columns[column]].append(f"{table}.{column}")

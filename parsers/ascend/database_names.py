@@ -51,8 +51,8 @@ class Names:
     def __init__(self, database: Database) -> None:
         if not database.has("STRING_IDS"):
             raise TraceError(
-                f"{database.name}: the table STRING_IDS, which is written last, is missing, so nothing in the others "
-                "has a name; the export was not finished: export again"
+                f"{database.name}: the table STRING_IDS, which is written last, is missing or empty, so nothing in the "
+                "others has a name; the export was not finished: export again"
             )
         pairs = database.rows("STRING_IDS", ("id", "value"))
         self._strings = {integer_of(key): str(value) for key, value in pairs if value is not None}

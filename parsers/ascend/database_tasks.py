@@ -84,6 +84,9 @@ class _DeviceReader:
         for start, end, device, connection, task, pid, kind, context, stream, number in self._db.rows("TASK", columns):
             self._writer.thread((integer_of(pid) or 0) << 32)
             key = known(task)
+            if key in found and found[key].span == (start, end):
+                self.found.skipped["rows given twice"] += 1
+                continue
             key = key if key >= 0 and key not in found else -2 - len(found)
             found[key] = _Task(
                 start=integer_of(start) or 0,

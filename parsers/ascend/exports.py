@@ -41,7 +41,7 @@ def read_profile(file: SourceFile) -> Profile:
         export = read_export(database)
         beside = unmerged(file)
         export.timeline.notes += (beside,) if beside else ()
-        ranks = {device: rank_of_device(database, device) for device in export.devices}
+        ranks = {device: rank_of_device(database, device) for device in export.devices if device >= 0}
         return Profile(file.name, export.timeline, export.kernels, metadata(database), ranks)
 
 

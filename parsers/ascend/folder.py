@@ -98,6 +98,7 @@ _KEYS: tuple[tuple[Role, re.Pattern[bytes]], ...] = (
     (Role.INFO, re.compile(rb'"experimental_config"|"torch_npu_version"|"cann_version"|"profiler_level"|"ms_version"')),
     (Role.METADATA, re.compile(rb'"ENV_VARIABLES"|"parallel_group_info"|"distributed_args"')),
 )
+_EXPORT = re.compile(r"^(?:ascend_[a-z]+_profiler|msprof)\w*\.db", re.IGNORECASE)
 _EXPORT_OF_RANK = re.compile(r"_profiler_(\d+)\.db", re.IGNORECASE)
 
 
@@ -123,6 +124,8 @@ def role_of_file(file: SourceFile) -> Role | None:
     if not head.startswith(MAGIC):
         return role_of(head)
     tables = tables_of(file)
+    if tables is None:  # reading it says what is wrong
+        return Role.DATABASE if _EXPORT.match(file.name) else None
     if is_profile(tables):
         return Role.DATABASE
     if is_cluster(tables):

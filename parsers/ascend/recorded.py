@@ -66,8 +66,8 @@ def _lacks(timeline: Timeline) -> str:
 
 
 def _of_export(profile: Profile) -> Recording:
-    ranks = [rank for rank in profile.ranks.values() if rank >= 0]
-    told: dict[str, object] = {"rank_id": ranks[0]} if len(ranks) == 1 else {}
+    ranks = {rank for rank in profile.ranks.values() if rank >= 0}
+    told: dict[str, object] = {"rank_id": ranks.pop()} if len(ranks) == 1 else {}
     objects: Objects = {Role.INFO: [(profile.file, told)], Role.METADATA: [(profile.file, profile.metadata)]}
     return Recording(profile.file, profile.timeline, profile.kernels, objects, profile.ranks)
 

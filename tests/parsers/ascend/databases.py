@@ -124,7 +124,7 @@ def fill(
 ) -> None:
     """A database with these tables and rows, each with the names of its columns."""
     with closing(sqlite3.connect(path)) as connection:
-        connection.execute(f"PRAGMA journal_mode = {journal}")
+        connection.executescript(f"PRAGMA journal_mode = {journal}; PRAGMA synchronous = off")
         for name, columns in schema.items():
             connection.execute(f"CREATE TABLE {name} ({columns})")
             for names, values in rows.get(name, []):
@@ -352,7 +352,8 @@ def of_folder(folder: Path, rank: int, out: Path) -> Path:
 
 
 CLUSTER = {
-    "ClusterStepTraceTime": 'step TEXT, type TEXT, "index" TEXT, computing NUMERIC, communication_not_overlapped NUMERIC, '
+    "ClusterStepTraceTime": 'step TEXT, type TEXT, "index" TEXT, computing NUMERIC, '
+    "communication_not_overlapped NUMERIC, "
     "overlapped NUMERIC, communication NUMERIC, free NUMERIC, stage NUMERIC, bubble NUMERIC, "
     "communication_not_overlapped_and_exclude_receive NUMERIC, preparing NUMERIC, dp_index INTEGER, pp_index INTEGER, "
     "tp_index INTEGER",

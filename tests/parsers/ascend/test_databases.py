@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import sqlite3
+import tarfile
+import zipfile
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -44,7 +47,7 @@ def export(folder: Path, events: Sequence[db.Event], rank: int = 0) -> Path:
 def change(path: Path, *statements: str) -> Path:
     """An export with its rows changed."""
     with closing(sqlite3.connect(path)) as connection:
-        connection.execute("PRAGMA journal_mode = delete")
+        connection.executescript("PRAGMA journal_mode = delete; PRAGMA synchronous = off")
         connection.executescript(";".join(statements))
     return path
 
@@ -169,3 +172,212 @@ def test_a_whole_job_of_exports_is_its_ranks_and_what_the_cluster_adds(tmp_path:
     assert [(group.name, len(group.ranks)) for group in trace.groups] == [(make.GROUP, 8)]
     graph = build(trace)
     assert abs(replay_error_pct(graph, simulate(graph))) <= 3
+
+
+DAMAGES: dict[str, tuple[str, int, str]] = {
+    # change → what it is, events left of 23, what is said of it
+    "a name that is not there": ("DELETE FROM STRING_IDS WHERE value = 'aten::mm'", 23, "1 rows have a name"),
+    "a time that is text": ("UPDATE TASK SET startNs = 'soon' WHERE globalTaskId = 0", 22, "no usable timestamp"),
+    "a time beyond 64 bits": ("UPDATE TASK SET startNs = 1e19 WHERE globalTaskId = 0", 22, "no usable timestamp"),
+    "a time before 1970": ("UPDATE TASK SET startNs = -5 WHERE globalTaskId = 0", 22, "longer than 104 days"),
+    "an end without a number": ("UPDATE TASK SET endNs = NULL WHERE globalTaskId = 0", 22, "no usable duration"),
+    "rows twice": ("INSERT INTO TASK SELECT * FROM TASK", 23, "rows given twice"),
+    "a column less": ("ALTER TABLE COMMUNICATION_OP DROP COLUMN count", 23, "without COMMUNICATION_OP.count"),
+    "a table less": ("DROP TABLE CANN_API", 14, "cannot be told without CANN_API"),
+    "an empty table": ("DELETE FROM TASK", 17, "device tasks cannot be told without TASK"),
+    "numbers as text": ("UPDATE CANN_API SET startNs = startNs || '', globalTid = globalTid || ''", 23, ""),
+    "no enumerations": ("DROP TABLE ENUM_API_TYPE; DROP TABLE ENUM_HCCL_DATA_TYPE", 23, ""),
+    "no types of rows": ("ALTER TABLE PYTORCH_API DROP COLUMN type", 23, ""),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_what_is_damaged_is_counted_or_said(damage: str, tmp_path: Path) -> None:
+    """The rest is read."""
+    statement, left, said = DAMAGES[damage]
+    trace = read(change(export(tmp_path, make.level1()), statement))
+    assert len(trace) == left
+    told = [*trace.health.dropped, *trace.health.skipped, *trace.health.warnings]
+    assert any(said in sentence for sentence in told)
+    assert said or not trace.health.warnings
+
+
+@pytest.mark.parametrize("statement", ["DROP TABLE STRING_IDS", "DELETE FROM STRING_IDS"])
+def test_an_export_that_was_not_finished_is_an_error(statement: str, tmp_path: Path) -> None:
+    """Strings are written last; without them nothing has a name."""
+    with pytest.raises(TraceError, match="STRING_IDS, which is written last"):
+        read(change(export(tmp_path, make.level1()), statement))
+
+
+def test_an_export_that_is_cut_short_gives_what_is_left(tmp_path: Path) -> None:
+    """Of one without its end the events before are used; one whose tables cannot be found is an error."""
+    path = export(tmp_path, make.level1())
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-4096])
+    trace = read(path)
+    assert len(trace) == 23
+    assert trace.health.warnings[0].startswith("ascend_pytorch_profiler_0.db is damaged or cut short")
+    path.write_bytes(whole[: 3 * 4096])
+    with pytest.raises(TraceError, match="no table can be read"):
+        read(path)
+
+
+def test_a_database_of_another_tool_is_no_trace(tmp_path: Path) -> None:
+    """Alone it is an error, beside a trace it is left out."""
+    with closing(sqlite3.connect(tmp_path / "tasks.db")) as connection:
+        connection.executescript("CREATE TABLE task (id INTEGER, name TEXT); CREATE TABLE users (name TEXT)")
+    with pytest.raises(TraceError, match="sqlite database, but none that a profiler exported"):
+        read(tmp_path)
+    export(tmp_path, make.level1())
+    assert "1 files are not traces and were left out: tasks.db" in read(tmp_path).health.warnings
+
+
+@pytest.mark.parametrize("suffix", [".tar.gz", ".zip", ".gz"])
+def test_exports_are_read_from_archives(suffix: str, tmp_path: Path) -> None:
+    """And from a compressed file."""
+    path = export(tmp_path, make.level1())
+    packed = tmp_path / f"run.db{suffix}"
+    if suffix == ".zip":
+        with zipfile.ZipFile(packed, "w") as archive:
+            archive.write(path, "run/a.db")
+    elif suffix == ".tar.gz":
+        with tarfile.open(packed, "w:gz") as tar:
+            tar.add(path, "run/a.db")
+    else:
+        packed.write_bytes(gzip.compress(path.read_bytes()))
+    assert_same(read(path), read(packed))
+
+
+def test_tables_are_found_behind_the_first_page(tmp_path: Path) -> None:
+    """An export with many tables keeps its schema elsewhere; nothing in the head of the file names one of them."""
+    path = tmp_path / "renamed.bin"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA synchronous = off")
+        for number in range(400):
+            connection.execute(f"CREATE TABLE A_TABLE_WITH_QUITE_A_LONG_NAME_{number} (id INTEGER, value TEXT)")
+        connection.commit()
+        for name, columns in db.SCHEMA.items():
+            connection.execute(f"CREATE TABLE {name} ({columns})")
+        connection.commit()
+    assert b"STRING_IDS" not in path.read_bytes()[:65536]
+    whole = db.exported(make.level1())
+    with closing(sqlite3.connect(path)) as connection:
+        for table, rows in whole.rows.items():
+            for row in rows:
+                marks = ", ".join("?" * len(row))
+                connection.execute(f"INSERT INTO {table} ({', '.join(row)}) VALUES ({marks})", tuple(row.values()))
+        strings = [(number, text) for text, number in whole.strings.items()]
+        connection.executemany("INSERT INTO STRING_IDS VALUES (?, ?)", strings)
+        connection.commit()
+    assert len(read(path)) == 23
+
+
+def test_changes_that_were_never_merged_are_told(tmp_path: Path) -> None:
+    """An immutable connection does not see the log beside an export, and must not."""
+    path = export(tmp_path, make.level1())
+    path.with_name(f"{path.name}-wal").write_bytes(b"frames")
+    trace = read(path)
+    assert len(trace) == 23
+    assert any("changes that were never merged" in warning for warning in trace.health.warnings)
+
+
+def test_an_export_without_rows_says_so(tmp_path: Path) -> None:
+    """Its tables are there, nothing in them."""
+    path = export(tmp_path, make.level1())
+    change(path, *(f"DELETE FROM {table}" for table in db.SCHEMA if table != "STRING_IDS"))
+    with pytest.raises(RefusedError, match=r"holds any event \(1 sqlite export\)"):
+        read(path)
+
+
+def test_text_is_used_where_it_is_whole(tmp_path: Path) -> None:
+    """The export beside it says the same, and is counted."""
+    folder = make.write(tmp_path, 0, make.level1())
+    export(folder, make.level1())
+    trace = read(folder)
+    assert trace.health.skipped["sqlite exports beside their timeline"] == 1
+    assert trace.health.skipped["flow arrows"] == 6
+    assert len(trace) == 23
+
+
+@pytest.mark.parametrize("text", ["cut", "damaged", "level 0"])
+def test_the_export_is_used_where_text_is_not_whole(text: str, tmp_path: Path) -> None:
+    """A timeline that ends in the middle, is none, or lacks the calls that level 0 leaves out of the text only."""
+    folder = make.write(tmp_path, 0, make.level0() if text == "level 0" else make.level1())
+    view = folder / "ASCEND_PROFILER_OUTPUT" / "trace_view.json"
+    whole = view.read_bytes()
+    if text != "level 0":
+        view.write_bytes(whole[: len(whole) // 2] if text == "cut" else b'["Ascend Hardware"')
+    export(folder, make.level1())
+    trace = read(folder)
+    assert len(trace) == 23
+    assert trace.health.skipped["timelines whose sqlite export is used"] == 1
+    assert any("the export ascend_pytorch_profiler_0.db is used instead" in told for told in trace.health.warnings)
+    assert trace.details is not None
+    assert [group.name for group in trace.groups] == [make.GROUP]
+
+
+def test_statistics_beside_an_export_give_transfers_and_links(tmp_path: Path) -> None:
+    """0.3 ms on the wire where no planes are recorded; steps in us, or in ms as the reference says."""
+    folder = tmp_path / "a"
+    export(folder, [*make.framework(), *make.cann(), *make.hardware(), *make.collective(planes=False)])
+    steps = "Step,Computing,Communication(Not Overlapped),Free\n3,300.0,396.0,300.0\n"
+    db.statistics(folder / "ASCEND_PROFILER_OUTPUT" / "analysis.db", make.communication(transit_ms=0.3), steps)
+    trace = read(folder)
+    assert trace.collectives.recorded_transfer_ns.tolist() == [300_000]
+    (row,) = trace.step_table
+    assert (row.step, dict(row.parts_ms)) == (
+        "3",
+        {"Computing": 0.3, "Communication(Not Overlapped)": 0.396, "Free": 0.3},
+    )
+    change(folder / "ASCEND_PROFILER_OUTPUT" / "analysis.db", "UPDATE StepTraceTime SET computing = 0.3, free = 0.3, "
+           "communication_not_overlapped = 0.396")  # fmt: skip
+    assert read(folder).step_table == trace.step_table
+
+
+def test_exports_of_all_ranks_may_lie_in_one_folder(tmp_path: Path) -> None:
+    """Each is a rank of its own; msprof's newer export of the same recording replaces the older."""
+    for rank in (0, 1):
+        db.exported(make.level1(), rank=rank, group=make.GROUP).write(tmp_path / f"ascend_pytorch_profiler_{rank}.db")
+    trace = read(tmp_path)
+    assert (trace.ranks, len(trace)) == ((0, 1), 46)
+    for stamp in ("20240605101010", "20240605111111"):
+        again = db.exported(make.level1(), rank=-1)
+        again.add("SESSION_TIME_INFO", startTimeNs=int(stamp), endTimeNs=int(stamp))
+        again.write(tmp_path / "PROF_000001_1_A" / f"msprof_{stamp}.db")
+    alone = read(tmp_path / "PROF_000001_1_A")
+    assert (len(alone), alone.files) == (23, ("msprof_20240605111111.db",))
+
+
+def test_mindspore_exports_hold_no_framework(tmp_path: Path) -> None:
+    """CANN's calls and the device remain; the rank is in the name."""
+    rows = [*make.cann(), *make.hardware(), *make.collective()]
+    whole = db.exported(rows, rank=-1, group=make.GROUP)
+    del whole.rows["PYTORCH_API"], whole.rows["CONNECTION_IDS"]
+    schema = {name: text for name, text in db.SCHEMA.items() if name in whole.rows or name.startswith(("ENUM", "STR"))}
+    whole.write(tmp_path / "node_7_ascend_ms" / "ASCEND_PROFILER_OUTPUT" / "ascend_mindspore_profiler_5.db", schema)
+    trace = read(tmp_path)
+    assert (trace.ranks, len(trace)) == ((5,), 16)
+    assert trace.health.warnings == ()
+
+
+def test_steps_may_be_in_a_table_of_their_own(tmp_path: Path) -> None:
+    """They become markers on the thread that has most operators."""
+    rows = [event for event in make.level1() if not event["name"].startswith("ProfilerStep")]
+    whole = db.exported(rows)
+    start = db.span(make.row(0, 0, "", (0, 1000)))[0]
+    whole.add("STEP_TIME", id=3, startNs=start, endNs=start + 1_000_000)
+    trace = read(whole.write(tmp_path / "a.db"))
+    (marker,) = (event for event in range(len(trace)) if trace.name_of(event) == "ProfilerStep#3")
+    assert (trace.dur_ns[marker], trace.lanes[trace.lane[marker]].tid) == (1_000_000, "100")
+
+
+def test_a_task_that_has_parts_is_shown_by_its_parts(tmp_path: Path) -> None:
+    """As timelines show FFTS+ tasks; the same number later in the stream is another task."""
+    whole = db.exported(make.level1())
+    (parent, later) = (dict(row) for row in whole.rows["TASK"][:2])
+    for number, change_to in ((900, {"contextId": 0}), (901, {"contextId": 1})):
+        whole.rows["TASK"].append({**parent, **change_to, "globalTaskId": number, "endNs": int(parent["endNs"]) - 1000})
+    whole.rows["TASK"][1] = later | {"taskId": parent["taskId"]}
+    trace = read(whole.write(tmp_path / "a.db"))
+    assert trace.health.skipped["tasks shown by their parts"] == 1
+    assert len(trace) == 24
