@@ -86,13 +86,26 @@ def rank_of_cluster(number: int, cluster: Cluster) -> Rank:
 
 
 def numbered(ranks: list[Rank]) -> list[Rank]:
-    """Where no file tells any rank, the folders do, or the numbers of the devices, if they differ."""
-    if any(rank.number != MISSING for rank in ranks):
+    """Ranks that no file tells are told by the folders above, or by their devices, if those tell all of them apart."""
+    told = [rank for rank in ranks if rank.number != MISSING]
+    if len(told) == len(ranks):
         return ranks
-    for numbers in ([_above(rank.folder) for rank in ranks], [rank.content.device for rank in ranks]):
+    first = {rank.number - rank.content.device for rank in told if rank.content.device >= 0} or {0}
+    above = [rank.number if rank.number >= 0 else _above(rank.folder) for rank in ranks]
+    devices = [rank.number if rank.number >= 0 else _by_first(rank.content.device, first) for rank in ranks]
+    for how, numbers in (("folders", above), ("devices", devices)):
         if MISSING not in numbers and len(set(numbers)) == len(ranks):
-            return [replace(rank, number=number) for rank, number in zip(ranks, numbers, strict=True)]
+            inferred = Health(inferred={f"ranks told by their {how}": 1})
+            return [
+                rank if rank.number >= 0 else replace(rank, number=number, health=rank.health.merged(inferred))
+                for rank, number in zip(ranks, numbers, strict=True)
+            ]
     return ranks
+
+
+def _by_first(device: int, first: set[int]) -> int:
+    """Rank of a device where the ranks that are told agree on the one of device 0."""
+    return device + min(first) if device >= 0 and len(first) == 1 else MISSING
 
 
 def _above(folder: Path) -> int:

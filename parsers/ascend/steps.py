@@ -14,7 +14,7 @@ from replay.trace import MISSING, StepTableRow
 _US_PER_MS = NS_PER_MS // NS_PER_US
 _NO_PARTS = ("Device_id", "Step", "Type", "Index", "DP Index", "PP Index", "TP Index", "Model ID", "Iteration ID")
 _MOMENTS = ("FP Start(us)", "BP End(us)", "Iteration End(us)")  # when, not how long
-_MINDSPORE_TICK_NS = 10
+_MS_PER_TICK = 10 / NS_PER_MS  # of MindSpore
 _MINDSPORE_PARTS = ("total", "iteration_interval", "fp_and_bp", "tail")
 
 
@@ -27,7 +27,7 @@ def step_row(row: Row, rank: int, stage: tuple[int, ...] = ()) -> StepTableRow:
     """The parts of one row in ms; MindSpore's ``step_trace_raw`` counts ticks of 10 ns, and ends with a mean."""
     if "step_num" in row:
         times = {name: number(row.get(name), MISSING) for name in _MINDSPORE_PARTS}
-        ms = tuple((name, ticks * _MINDSPORE_TICK_NS / NS_PER_MS) for name, ticks in times.items() if ticks >= 0)
+        ms = tuple((name, ticks * _MS_PER_TICK) for name, ticks in times.items() if ticks >= 0)
         return StepTableRow(rank, cell(row["step_num"]), ms)
     lasting = {name: cells for name, cells in row.items() if name not in _NO_PARTS and name not in _MOMENTS}
     values = {name.removesuffix("(us)"): number(cells, MISSING) / _US_PER_MS for name, cells in lasting.items()}

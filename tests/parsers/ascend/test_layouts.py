@@ -300,3 +300,15 @@ def test_arguments_of_the_job_are_its_layout(tmp_path: Path) -> None:
     assert (layout.tp, layout.pp, layout.dp, layout.cp, layout.ep, layout.world_size) == (2, 2, 2, 1, 2, 8)
     used = trace.groups[int(trace.collectives.group[0])]
     assert (used.name, used.description, used.ranks) == ("6960437680420871035", "tp", (0, 1))
+
+
+def test_a_rank_whose_settings_are_lost_is_told_by_its_device(tmp_path: Path) -> None:
+    """Ranks 8 and 10 ran on devices 0 and 2 of their node; what ran on device 1 is rank 9."""
+    for rank, device in ((8, 0), (10, 2), (9, 1)):
+        events = json.loads(json.dumps(make.level1(counter=rank)).replace("NPU 1", f"NPU {device}"))
+        top = make.write(tmp_path, rank, events, tables=False)
+        if rank == 9:
+            (top / "profiler_info_9.json").unlink()
+    trace = read(tmp_path)
+    assert trace.ranks == (8, 9, 10)
+    assert trace.health.inferred["ranks told by their devices"] == 1
