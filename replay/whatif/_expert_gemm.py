@@ -9,9 +9,10 @@ import numpy as np
 
 from hwprofiles import HardwareProfile
 from replay.core.columns import Bool
+from replay.core.evidence import Grade
 from replay.core.units import NS_PER_S
 from replay.costs import grouped_gemm
-from replay.costs.engine import Engine, engine_of
+from replay.costs.engine import Engine, GradedEngine, engine_of
 from replay.costs.gemm import Precision, flops, traffic_nbytes
 from replay.costs.grouped_gemm import ExpertMatrix
 from replay.graph.types import Graph
@@ -60,10 +61,30 @@ def gemm_kinds(graph: Graph, ops: Bool) -> dict[GemmKind, Bool]:
     return found
 
 
-def device_of(profile: HardwareProfile | None, kind: GemmKind) -> Engine | None:
+def device_of(profile: HardwareProfile | None, kind: GemmKind) -> GradedEngine | None:
     """The device at the kind's precision, ``None`` where the profile does not say enough."""
-    known = None if profile is None else engine_of(profile, "fp8" if kind.fp8 else "bf16")
-    return None if known is None else known.engine
+    return None if profile is None else engine_of(profile, "fp8" if kind.fp8 else "bf16")
+
+
+def grade_between(old: ExpertSide, new: ExpertSide, kind: GemmKind, device: GradedEngine | None) -> Grade:
+    """How the ratio of both sides' times is known: ``scaled`` where all their GEMMs lie in a fit's range (R1).
+
+    Else the weakest grade of any: extrapolated beyond the range, what the profile's numbers are without a fit, assumed
+    without a device or sizes.
+    """
+    matrices = _matrices(old.experts)
+    if device is None or not matrices or old.rows_per_expert is None or new.rows_per_expert is None:
+        return Grade.ASSUMED
+    rows = (old.rows_per_expert, new.rows_per_expert)
+    sizes = np.array([_sizes(r, weight, kind) for r in rows for weight in matrices])
+    weakest = Grade(int(device.grades(dict(zip("mnk", sizes.T, strict=True))).max()))
+    return Grade.SCALED if weakest <= Grade.FITTED else weakest
+
+
+def _sizes(rows: float, weight: ExpertMatrix, kind: GemmKind) -> tuple[float, float, float]:
+    """m, n and k of one expert's GEMM."""
+    m, k = (float(weight.n_in), rows) if kind.weight_gradient else (rows, float(weight.n_in))
+    return m, float(weight.n_out), k
 
 
 def ratio(old: ExpertSide, new: ExpertSide, kind: GemmKind, device: Engine | None, *, separate: bool) -> Ratio:

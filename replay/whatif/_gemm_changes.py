@@ -17,8 +17,8 @@ from replay.program.origins import origins
 from replay.program.retiming import Change
 from replay.program.types import Phase
 from replay.whatif._comparison import Comparison, side_quantities
-from replay.whatif._draft import Draft, grade_of, quantities
-from replay.whatif._expert_gemm import GemmKind, Ratio, device_of, gemm_kinds, ratio, work
+from replay.whatif._draft import Draft, quantities
+from replay.whatif._expert_gemm import GemmKind, Ratio, device_of, gemm_kinds, grade_between, ratio, work
 from replay.whatif._grouped_cost import GroupedCost, learn
 
 _SHAPE_DOUBT = 0.25  # share of the way to "all time scales with rows" or "with experts" that the bracket goes
@@ -122,9 +122,10 @@ def _by_model(c: Comparison, chosen: Bool, kind: GemmKind, *, separate: bool) ->
     device = device_of(c.profile, kind)
     formula = "measured x FLOPs(new) / FLOPs(old); weight traffic not costed without a profile"
     if device is not None:
-        formula = "measured x roofline(new) / roofline(old), rows per expert = tokens x top-k x ep / experts x load"
-    found = ratio(c.old, c.new, kind, device, separate=separate)
-    answer = _even(c, chosen, found, formula, grade_of(profiled=device is not None))
+        formula = "measured x GEMM model(new) / model(old), rows per expert = tokens x top-k x ep / experts x load"
+    engine = None if device is None else device.engine
+    found = ratio(c.old, c.new, kind, engine, separate=separate)
+    answer = _even(c, chosen, found, formula, grade_between(c.old, c.new, kind, device))
     return replace(answer, kernels=c.new.local_experts / c.old.local_experts if separate else 1.0)
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from hwprofiles import HardwareProfile, Parameter
+from hwprofiles.fitted import Fitted
 from replay.core.errors import RefusedError
 from replay.core.evidence import Grade
 from replay.graph.types import CommTable, Graph, OpKind
@@ -152,7 +153,18 @@ def test_memory_bound_experts_follow_their_weights() -> None:
 
     result = retimed(graph, rows, ep=8, profile=fast)
     assert result.factor[0] == pytest.approx(traffic(2, 1024) / traffic(4, 512), rel=1e-3)
-    assert result.grade[0] == Grade.SCALED
+    assert result.grade[0] == Grade.DATASHEET
+
+
+@pytest.mark.parametrize(("rows", "expected"), [(1024.0, Grade.SCALED), (1000.0, Grade.EXTRAPOLATED)])
+def test_a_fitted_device_is_as_good_as_its_range(rows: float, expected: Grade) -> None:
+    """512 rows an expert before, 1024 after: inside of a fit of 64 to 1024 rows, outside of one that ends at 1000."""
+    names = {"cores": 100.0, "flop_per_s": 1e14, "bytes_per_s": 1e12, "l2_bytes_per_s": 1e13}
+    parameters = {name: Parameter(value, "", Grade.FITTED, "test") for name, value in names.items()}
+    fit = Fitted("gemm", {"op": "gemm", "dtype": "bf16"}, parameters, calibrated={"m": (64.0, rows)})
+    graph, events = step([("experts", "grouped_gemm", 1000, None)])
+    result = retimed(graph, events, ep=8, profile=replace(profile(), fitted=(fit,)))
+    assert result.grade[0] == expected
 
 
 def test_gradient_accumulation_scales_with_the_experts() -> None:
