@@ -16,7 +16,7 @@ from parsers.ascend.database import Database, Value
 from parsers.ascend.database_names import Names, known
 from parsers.ascend.database_rows import CANN, Writer
 from parsers.ascend.database_tasks import read_device
-from parsers.ascend.events import OTHER, AscendArgs, AscendEvent, Timeline
+from parsers.ascend.events import PYTHON_FUNCTIONS, AscendArgs, AscendEvent, Timeline
 
 _LEVELS = {"acl": "AscendCL", "model": "Model", "node": "Node", "communication": "Communication", "runtime": "Runtime"}
 _CATEGORIES = {"op": "cpu_op", "trace": "python_function", "mstx": "cpu_op"}
@@ -81,7 +81,7 @@ def _framework(database: Database, names: Names, writer: Writer) -> dict[int, li
         text = names.name(name)
         category = _category(names.api_types.get(known(kind), ""), text)
         if category == "python_function" and not text.startswith(MODULE_PREFIX):
-            writer.timeline.skipped["python functions"] += 1
+            writer.timeline.skipped[PYTHON_FUNCTIONS] += 1
             continue
         numbers = lists.get(known(connection)) or [known(connection)]
         args = AscendArgs(sequence=known(sequence))
@@ -141,11 +141,13 @@ def _cann(database: Database, names: Names, writer: Writer) -> None:
 
 
 def _other_host_rows(database: Database, names: Names, writer: Writer) -> None:
-    """Marks of the user, garbage collections: rows that a timeline keeps in processes of their own."""
-    for start, end, thread, message in database.rows("MSTX_EVENTS", ("startNs", "endNs", "globalTid", "message")):
-        writer.add(OTHER, names.name(message), (start, end), writer.thread(thread), AscendArgs())
-    for start, end, thread in database.rows("GC_RECORD", ("startNs", "endNs", "globalTid")):
-        writer.add(OTHER, "GC", (start, end), writer.thread(thread), AscendArgs())
+    """Ranges and marks of the user; garbage collections are counted as in a timeline."""
+    columns = ("startNs", "endNs", "globalTid", "message", "eventType")
+    for start, end, thread, message, kind in database.rows("MSTX_EVENTS", columns):
+        args = AscendArgs(range_type=names.range_types.get(known(kind), ""))
+        writer.add("framework", names.name(message), (start, end), writer.thread(thread), args)
+    collections = sum(1 for _ in database.rows("GC_RECORD", ("startNs",)))
+    writer.timeline.skipped["rows of Python GC"] += collections
 
 
 def _draw_arrows(

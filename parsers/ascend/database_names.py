@@ -25,6 +25,7 @@ _COPIES = {
     0: "host to host", 1: "host to device", 2: "device to host", 3: "device to device",
     5: "addr device to device", 6: "host to device ex", 7: "device to host ex",
 }  # fmt: skip
+_RANGE_TYPES = {0: "marker", 1: "push/pop", 2: "start/end", 3: "marker_ex"}
 _OVERLAPS = {0: "COMPUTE", 1: "COMMUNICATION", 2: "COMM_NOT_OVERLAP_COMP", 3: "FREE"}
 
 
@@ -61,6 +62,7 @@ class Names:
         self.api_types = _enumeration(database, "ENUM_API_TYPE", _API_TYPES)
         self.data_types = _enumeration(database, "ENUM_HCCL_DATA_TYPE", _DATA_TYPES)
         self.copies = _enumeration(database, "ENUM_MEMCPY_OPERATION", _COPIES)
+        self.range_types = _enumeration(database, "ENUM_MSTX_EVENT_TYPE", _RANGE_TYPES)
         self.overlaps = _enumeration(database, "ENUM_OVERLAP_ANALYSIS_TYPE", _OVERLAPS)
 
     def text(self, value: Value) -> str:

@@ -51,6 +51,7 @@ class _Task:
     device: int
     stream: int
     number: int  # inside of its stream, counted modulo 65536
+    model: int  # of graph mode
     kind: str
     connection: int
     span: tuple[Value, Value]
@@ -62,8 +63,7 @@ def read_device(database: Database, names: Names, writer: Writer) -> DeviceRows:
     reader = _DeviceReader(database, names, writer)
     tasks = reader.tasks()
     reader.hardware(tasks)
-    device_of_op = reader.sub_tasks(tasks)
-    reader.collectives(device_of_op)
+    reader.collectives(reader.sub_tasks(tasks))
     reader.overlap()
     return reader.found
 
@@ -78,10 +78,11 @@ class _DeviceReader:
         """Tasks by their global number; those without one get a number of their own, below -1."""
         columns = (
             "startNs", "endNs", "deviceId", "connectionId", "globalTaskId", "globalPid", "taskType", "contextId",
-            "streamId", "taskId",
+            "streamId", "taskId", "modelId",
         )  # fmt: skip
         found: dict[int, _Task] = {}
-        for start, end, device, connection, task, pid, kind, context, stream, number in self._db.rows("TASK", columns):
+        for row in self._db.rows("TASK", columns):
+            start, end, device, connection, task, pid, kind, context, stream, number, model = row
             self._writer.thread((integer_of(pid) or 0) << 32)
             key = known(task)
             if key in found and found[key].span == (start, end):
@@ -94,6 +95,7 @@ class _DeviceReader:
                 device=known(device),
                 stream=known(stream),
                 number=known(number),
+                model=known(model),
                 kind=self._names.name(kind, "UNKNOWN"),
                 connection=known(connection),
                 span=(start, end),
@@ -121,7 +123,8 @@ class _DeviceReader:
                 name = self._names.name(told[1], task.kind)
                 kind = self._names.text(told[2])
                 kind = task.kind if kind in _NO_TYPE else kind
-            args = AscendArgs(connection=task.connection, task_type=kind)
+            args = AscendArgs(connection=task.connection, task_type=kind, physical=task.stream)
+            args.model, args.task_id = task.model, task.number
             if key in copies:
                 args.size = known(copies[key][1])
                 kind = self._names.copies.get(known(copies[key][2]), "")
@@ -157,27 +160,27 @@ class _DeviceReader:
             **_times(task.span),
         }  # fmt: skip
 
-    def sub_tasks(self, tasks: dict[int, _Task]) -> dict[int, int]:
-        """Rows of the planes, timed by their tasks; returns the device of each collective."""
+    def sub_tasks(self, tasks: dict[int, _Task]) -> dict[int, _Task]:
+        """Rows of the planes, timed by their tasks; returns a task of each collective."""
         columns = (
             "name", "globalTaskId", "taskType", "planeId", "groupName", "srcRank", "dstRank", "size", "opId",
         )  # fmt: skip
-        device_of: dict[int, int] = {}
+        task_of: dict[int, _Task] = {}
         for row in self._db.rows("COMMUNICATION_TASK_INFO", columns):
             name, key, kind, plane, group, source, target, size, op = row
             task = tasks.get(known(key))
             if task is None:
                 self.found.skipped["sub-tasks of collectives without a device task"] += 1
                 continue
-            device_of[known(op)] = task.device
+            task_of[known(op)] = task
             args = AscendArgs(stream_id=task.stream, packet_bytes=known(size))
             args.source_rank, args.target_rank = known(source), known(target)
             text = self._names.text(kind) or self._names.name(name)
             at = self._plane(task.device, self._names.text(group), known(plane))
             self._writer.add("communication", text, task.span, at, args)
-        return device_of
+        return task_of
 
-    def collectives(self, device_of: dict[int, int]) -> None:
+    def collectives(self, task_of: dict[int, _Task]) -> None:
         """One row for each collective, and its row of a kernel table."""
         columns = (
             "opName", "startNs", "endNs", "connectionId", "groupName", "opId", "dataType", "count", "opType",
@@ -185,9 +188,13 @@ class _DeviceReader:
         )  # fmt: skip
         for row in self._db.rows("COMMUNICATION_OP", columns):
             name, start, end, connection, group, op, dtype, count, op_type, device, size, algorithm, wait = row
-            found = known(device) if known(device) >= 0 else device_of.get(known(op), MISSING)
+            task = task_of.get(known(op))
+            found = known(device)
+            if found < 0 and task is not None:
+                found = task.device
             args = AscendArgs(connection=known(connection), count=known(count), rank_size=known(size))
             args.data_type = self._names.data_types.get(known(dtype))
+            args.comm_model = task.model if task is not None else MISSING
             args.algorithm = self._names.text(algorithm) or None
             text = self._names.name(name)
             at = self._plane(found, self._names.text(group))

@@ -47,6 +47,7 @@ SCHEMA = {
     "OVERLAP_ANALYSIS": "id INTEGER PRIMARY KEY, deviceId INTEGER, startNs NUMERIC, endNs NUMERIC, type INTEGER",
     "MSTX_EVENTS": "startNs INTEGER, endNs INTEGER, eventType INTEGER, rangeId INTEGER, category INTEGER, "
     "message INTEGER, globalTid INTEGER, endGlobalTid INTEGER, domainId INTEGER, connectionId INTEGER",
+    "ENUM_MSTX_EVENT_TYPE": "id INTEGER PRIMARY KEY, name TEXT",
     "GC_RECORD": "startNs INTEGER, endNs INTEGER, globalTid INTEGER",
     "STEP_TIME": "id INTEGER, startNs INTEGER, endNs INTEGER",
     "ENUM_API_TYPE": "id INTEGER PRIMARY KEY, name TEXT",
@@ -77,6 +78,7 @@ ENUMS = {
                       50001: "op", 50002: "queue", 50003: "trace", 50004: "mstx"},
     "ENUM_HCCL_DATA_TYPE": {0: "INT8", 2: "INT32", 3: "FP16", 4: "FP32", 11: "BFP16", 65534: "N/A"},
     "ENUM_MEMCPY_OPERATION": {0: "host to host", 1: "host to device", 2: "device to host", 3: "device to device"},
+    "ENUM_MSTX_EVENT_TYPE": {0: "marker", 1: "push/pop", 2: "start/end", 3: "marker_ex"},
     "ENUM_OVERLAP_ANALYSIS_TYPE": {0: "COMPUTE", 1: "COMMUNICATION", 2: "COMM_NOT_OVERLAP_COMP", 3: "FREE"},
 }  # fmt: skip
 _TYPE_OF_CATEGORY = {"cpu_op": 50001, "enqueue": 50002, "dequeue": 50002, "python_function": 50003}

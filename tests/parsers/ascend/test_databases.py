@@ -18,7 +18,7 @@ from replay.core.errors import RefusedError, TraceError
 from replay.graph.build import build
 from replay.report.accuracy import replay_error_pct
 from replay.simulate.engine import simulate
-from replay.trace import Trace
+from replay.trace import EventKind, Trace
 from tests.parsers.ascend import databases as db
 from tests.parsers.ascend import folders as make
 from tests.parsers.ascend.layouts import cluster_steps, of_ranks
@@ -381,3 +381,20 @@ def test_a_task_that_has_parts_is_shown_by_its_parts(tmp_path: Path) -> None:
     trace = read(whole.write(tmp_path / "a.db"))
     assert trace.health.skipped["tasks shown by their parts"] == 1
     assert len(trace) == 24
+
+
+def test_ranges_of_the_user_are_annotations(tmp_path: Path) -> None:
+    """And garbage collections are counted, as in a timeline."""
+    whole = db.exported(make.level1())
+    start, end = db.span(make.row(0, 0, "", (10, 60)))
+    thread = make.HOST << 32 | 100
+    whole.add("MSTX_EVENTS", startNs=start, endNs=end, eventType=1, message=whole.text("forward"), globalTid=thread)
+    whole.add("GC_RECORD", startNs=start, endNs=end, globalTid=thread)
+    trace = read(whole.write(tmp_path / "a.db"))
+    (mark,) = (event for event in range(len(trace)) if trace.name_of(event) == "forward")
+    assert (trace.kind[mark], trace.dur_ns[mark], trace.lanes[trace.lane[mark]].tid) == (
+        EventKind.ANNOTATION,
+        50_000,
+        "100",
+    )
+    assert trace.health.skipped["rows of Python GC"] == 1
