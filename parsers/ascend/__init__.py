@@ -18,12 +18,13 @@ from parsers._chrome_stream import PIECE_BYTES
 from parsers._combine import FileContent, combine
 from parsers._rows import CommInfo, Rows
 from parsers.ascend.cluster import Cluster, read_cluster
+from parsers.ascend.counts import sequences
 from parsers.ascend.csv_rows import Losses
 from parsers.ascend.database import is_sqlite
 from parsers.ascend.details import with_details
 from parsers.ascend.folder import RankFiles, Role, group, role_of, role_of_file
-from parsers.ascend.groups import Member, known_ids, members, shifts
-from parsers.ascend.hccl import HcclOp
+from parsers.ascend.groups import Member, known_ids, members
+from parsers.ascend.hccl import HcclOp, buffer_counts
 from parsers.ascend.job import Job, job_of
 from parsers.ascend.ranks import OF_OPS, Rank, numbered, rank_of_cluster, read_folder
 from parsers.ascend.tables import Settings, read_described
@@ -91,37 +92,41 @@ def _all_steps(own: Sequence[StepTableRow], cluster: Cluster) -> tuple[StepTable
 
 def _contents(ranks: Sequence[Rank], joined: Sequence[dict[int, Member]], job: Job) -> list[FileContent]:
     """Rows of every rank, with groups and counts that agree between ranks."""
+    sizes = {group.name: len(group.ranks) or group.size for group in job.groups}
     contents = []
-    for rank, own, shift in zip(ranks, joined, shifts(joined), strict=True):
+    for rank, own, numbers in zip(ranks, joined, sequences(joined, sizes), strict=True):
         header = Header(rank.number, job.world_size, groups=job.groups, device="Ascend", metadata=_metadata(rank))
-        contents.append(FileContent(rank.file, _with_groups(rank, own, shift, job), header, rank.health))
+        contents.append(FileContent(rank.file, _with_groups(rank, own, numbers, job), header, rank.health))
     return contents
 
 
-def _with_groups(rank: Rank, joined: dict[int, Member], shift: dict[str, int], job: Job) -> Rows:
-    """The rank's rows, every collective with its group, its place in it and its time on the wire."""
+def _with_groups(rank: Rank, joined: dict[int, Member], numbers: dict[int, int], job: Job) -> Rows:
+    """The rank's rows, every collective with its group, its place in it, its buffers and its time on the wire."""
     groups = {group.name: group for group in job.groups}
     comms = dict(rank.content.rows.comms)
     for row, member in joined.items():
-        info = _described(comms[row], member, shift)
-        peer = _peer(member.op, groups.get(member.group), rank.number, job.world_size)
-        comms[row] = replace(info, peer=peer)
+        group = groups.get(member.group)
+        info = replace(_described(comms[row], member), sequence=numbers.get(row, MISSING))
+        if member.op.count >= 0:
+            size = len(group.ranks) or group.size if group is not None else MISSING
+            sent, received = buffer_counts(member.op, size)
+            info = replace(info, in_nelems=sent, out_nelems=received)
+        comms[row] = replace(info, peer=_peer(member.op, group, rank.number, job.world_size))
     return replace(rank.content.rows, comms=comms)
 
 
-def _described(info: CommInfo, member: Member, shift: dict[str, int]) -> CommInfo:
+def _described(info: CommInfo, member: Member) -> CommInfo:
     op, statistics = member.op, member.statistics
     transfer = op.transfer_ns
     if transfer < 0 and statistics is not None:
         transfer = min(statistics.transit_ns, op.dur_ns)
-    sequence = op.counter + shift.get(member.group, 0) if op.counter >= 0 else MISSING
     links = statistics.links if statistics is not None else ()
-    return replace(info, group=member.group, sequence=sequence, transfer_ns=transfer, links=links)
+    return replace(info, group=member.group, transfer_ns=transfer, links=links)
 
 
 def _peer(op: HcclOp, group: Group | None, rank: int, world: int) -> int:
-    """Global rank of a send's or receive's partner: the other one of two, else of its number in the group."""
-    if not op.operator.lower().startswith(("send", "recv", "receive")):
+    """Global rank of the only partner of an exchange: the other one of two, else of its number in the group."""
+    if not op.pairwise:
         return MISSING
     members = group.ranks if group is not None else ()
     others = [member for member in members if member != rank]

@@ -1,9 +1,7 @@
-"""Communicators of HCCL operators: full id, members, size; and one count for all ranks of a group.
+"""Communicators of HCCL operators: full id, members, size.
 
 An operator names the last three characters of its communicator's id. The whole id stands behind the operator in
-``communication.json``, or among the groups of ``profiler_metadata.json``. The count in its name starts with profiling
-on each rank, so ranks that began at different operators are shifted against each other: the shift sought is the one
-under which most operators agree in kind and size, and of those the one that brings their ends closest.
+``communication.json``, or among the groups of ``profiler_metadata.json``, or on its thread.
 """
 
 from __future__ import annotations
@@ -11,18 +9,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from statistics import median
 
-import numpy as np
-
+from parsers.ascend.communicators import communicator_id
 from parsers.ascend.hccl import HcclOp
 from parsers.ascend.tables import CommStatistics, Settings
 from replay.trace import MISSING, Group
 
-_FURTHEST = 4096  # counts that ranks may be apart
-_SAMPLE = 64  # operators that judge a shift: thousands of them agree or none
-_NEIGHBOURS = 4
-_MOSTLY = 0.9  # of the operators that must agree, fewer ones where a rank was recorded for a shorter time
+_NAME_LENGTH = 8  # numbers of threads are shorter than names of communicators
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,14 +54,15 @@ def _full_id(op: HcclOp, listed: Iterable[str], *, alone: bool) -> str:
 
     Threads are numbered differently on every rank, so their number counts only where two groups end alike.
     """
-    if op.group in listed:
-        return op.group
+    group = communicator_id(op.group) if len(op.group) >= _NAME_LENGTH else op.group
+    if group in listed:
+        return group
     ending = [name for name in listed if op.suffix and name.endswith(op.suffix)]
     if len(ending) == 1:
         return ending[0]
-    if not op.suffix or (len(op.group) > len(op.suffix) and op.group.endswith(op.suffix)):
-        return op.group
-    return op.suffix if alone else f"{op.suffix} ({op.group})"
+    if not op.suffix or (len(group) > len(op.suffix) and group.endswith(op.suffix)):
+        return group
+    return op.suffix if alone else f"{op.suffix} ({group})"
 
 
 def groups_of(
@@ -91,54 +85,3 @@ def groups_of(
         complete = tuple(sorted(users[name])) if size == len(users[name]) else ()
         rest.append(Group(name, "", complete, size))
     return (*listed.values(), *rest)
-
-
-def shifts(ranks: Sequence[dict[int, Member]]) -> list[dict[str, int]]:
-    """For every rank: group → what to add to its counts so that they agree with those of the first rank that has it."""
-    reference: dict[str, list[HcclOp]] = {}
-    found: list[dict[str, int]] = []
-    for own in ranks:
-        by_group: dict[str, list[HcclOp]] = defaultdict(list)
-        for member in own.values():
-            if member.op.counter >= 0:
-                by_group[member.group].append(member.op)
-        found.append({})
-        for group, ops in by_group.items():
-            found[-1][group] = _shift(reference[group], ops) if group in reference else 0
-            reference.setdefault(group, ops)
-    return found
-
-
-def _shift(reference: Sequence[HcclOp], ops: Sequence[HcclOp]) -> int:
-    """Best shift of ``ops`` against ``reference``.
-
-    Members of one collective end together, so the counts of operators that end closest are tried first, and their
-    neighbours, because clocks differ; the whole range only where none of those fits.
-    """
-    there = {op.counter: op for op in reference}
-    sample = ops[:: max(1, len(ops) // _SAMPLE)]
-    ends = np.array([op.end_ns for op in reference])
-    order = np.argsort(ends, kind="stable")
-    near = {0}
-    for op in sample:
-        at = min(int(np.searchsorted(ends[order], op.end_ns)), len(order) - 1)
-        middle = reference[int(order[at])].counter - op.counter
-        near.update(range(middle - _NEIGHBOURS, middle + _NEIGHBOURS + 1))
-    best = _best(there, sample, near)
-    if _agreement(there, sample, best)[0] < _MOSTLY * len(sample):
-        best = _best(there, sample, {counter - sample[0].counter for counter in there} | near)
-    return best
-
-
-def _best(there: dict[int, HcclOp], ops: Sequence[HcclOp], candidates: Iterable[int]) -> int:
-    scored = [(_agreement(there, ops, shift), shift) for shift in candidates if abs(shift) <= _FURTHEST]
-    return max(scored, key=lambda item: (*item[0], -abs(item[1])))[1]
-
-
-def _agreement(there: dict[int, HcclOp], ops: Sequence[HcclOp], shift: int) -> tuple[int, float]:
-    pairs = [(there[op.counter + shift], op) for op in ops if op.counter + shift in there]
-    equal = [
-        (a, b) for a, b in pairs if (a.operator.lower(), a.count, a.dtype) == (b.operator.lower(), b.count, b.dtype)
-    ]
-    apart = median(abs(a.end_ns - b.end_ns) for a, b in equal) if equal else float("inf")
-    return len(equal) - (len(pairs) - len(equal)), -apart

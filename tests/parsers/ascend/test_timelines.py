@@ -319,3 +319,12 @@ def test_an_operator_that_put_twice_launches_from_both_takes() -> None:
     tasks = [make.work("Cast", (100, 150)), make.work("Mul", (160, 200))]
     found = launches(content_of([*named, *host, *arrows, *make.processes(host=False), *tasks]))
     assert found == [("Dequeue@Mul", 52, "Cast"), ("Dequeue@Mul", 62, "Mul")]
+
+
+def test_buffers_follow_from_the_size_of_the_group(tmp_path: Path) -> None:
+    """100 halves of each of 8 ranks: 200 bytes in, 1600 out."""
+    big = make.operator("hcom_allGather__123_0_1", (5, 100), count=100, data_type="FP16", rank_size=8)
+    trace = parsers.read([make.write(tmp_path, [*make.eager(), *make.collectives(big)])])
+    assert isinstance(trace, Trace)
+    c = trace.collectives
+    assert (c.in_nbytes.tolist(), c.out_nbytes.tolist(), c.sequence.tolist()) == ([200], [1600], [0])
