@@ -5,13 +5,14 @@ Where there is no timeline, tables tell what ran; those of msprof may be of seve
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from parsers._ranks import rank_in_name
 from parsers.ascend.cluster import Cluster
 from parsers.ascend.csv_rows import Losses
+from parsers.ascend.devices import by_device
+from parsers.ascend.events import Timeline
 from parsers.ascend.exports import read_statistics
 from parsers.ascend.folder import RankFiles, Role
 from parsers.ascend.kernels import KernelRow, kernels_of, read_kernels
@@ -57,19 +58,38 @@ def read_folder(folder: RankFiles, piece_bytes: int, *, keep_modules: bool) -> l
 
 
 def _recorded(folder: RankFiles, recording: Recording, *, keep_modules: bool) -> list[Rank]:
-    """The rank of a timeline or an export."""
+    """The ranks of a timeline or an export, one for each device."""
     losses = Losses()
-    content = read_rows(recording.timeline, keep_modules=keep_modules)
-    statistics = read_statistics(folder.of(Role.STATISTICS), _lasting_us(content))
+    parts = [(part, read_rows(part, keep_modules=keep_modules)) for part in by_device(recording.timeline)]
+    statistics = read_statistics(folder.of(Role.STATISTICS), max(_lasting_us(content) for _, content in parts))
     described = read_described(folder, more={**recording.objects, **statistics.objects})
     kernels = read_kernels(folder, losses) or kernels_of(recording.kernels, losses)
     told = described.settings.rank
     number = told if told != MISSING else rank_in_name(folder.folder.name)
     steps = read_steps(folder.of(Role.STEPS), number, losses)
     steps = steps or tuple(step_row(row, number) for row in statistics.steps)
-    health = losses.health().merged(Health(warnings=(*described.damaged, *statistics.damaged)))
-    health = _health(recording, content).merged(health)
-    return [Rank(recording.file, number, described, content, kernels, steps, health, folder.folder)]
+    unused = {recording.unused: 1} if recording.unused else {}
+    warnings = (*described.damaged, *statistics.damaged)
+    health = losses.health().merged(Health(skipped=unused, warnings=warnings))
+    ranks = [
+        Rank(recording.file, number, described, content, kernels, steps, _health(part, content), folder.folder)
+        for part, content in parts
+    ]
+    ranks[0] = replace(ranks[0], health=ranks[0].health.merged(health))
+    return ranks if len(ranks) == 1 else [_of_device(rank, recording) for rank in ranks]
+
+
+def _of_device(rank: Rank, recording: Recording) -> Rank:
+    """One of several ranks that share their files; what does not tell whose it is is nobody's."""
+    device = rank.content.device
+    settings = replace(rank.described.settings, rank=MISSING)
+    return replace(
+        rank,
+        number=recording.ranks.get(device, MISSING),
+        described=replace(rank.described, settings=settings, statistics=[]),
+        kernels=[row for row in rank.kernels if row.device == device],
+        steps=(),
+    )
 
 
 def _lasting_us(content: AscendContent) -> float:
@@ -132,14 +152,12 @@ def _by_device(rank: Rank) -> list[Rank]:
     return found
 
 
-def _health(recording: Recording, content: AscendContent) -> Health:
-    timeline = recording.timeline
+def _health(timeline: Timeline, content: AscendContent) -> Health:
     cut = (f"{name} ends in the middle; the events before are used" for name in timeline.cut_short)
-    unused = Counter({recording.unused: 1} if recording.unused else {})
     return Health(
         events=timeline.losses.seen,
         dropped=dict(timeline.losses.dropped + content.dropped),
-        skipped=dict(timeline.skipped + content.skipped + unused),
+        skipped=dict(timeline.skipped + content.skipped),
         clipped=dict(timeline.losses.repaired),
         inferred=dict(content.inferred),
         warnings=(*cut, *timeline.notes),

@@ -17,7 +17,6 @@ from parsers.ascend.exports import Profile, read_profile
 from parsers.ascend.folder import RankFiles, Role
 from parsers.ascend.tables import Objects
 from replay.core.errors import TraceError
-from replay.trace import MISSING
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +74,3 @@ def _of_export(profile: Profile) -> Recording:
 def _instead(recording: Recording, why: str) -> Recording:
     recording.timeline.notes += (why,)
     return replace(recording, unused="timelines whose sqlite export is used")
-
-
-def rank_of(recording: Recording, device: int) -> int:
-    """Rank that an export maps a device to, -1 where it does not."""
-    return recording.ranks.get(device, MISSING)

@@ -139,7 +139,7 @@ def fill(
 def exported(
     events: Sequence[Event], kernels: Sequence[dict[str, str]] = (), *, rank: int = 0, group: str = ""
 ) -> Export:
-    """What an export of the run with these timeline rows holds; ``kernels`` are rows of its kernel table."""
+    """What an export of these rows of a timeline holds; ``rank`` is that of the first device."""
     out = Export()
     names = {e["pid"]: e["args"]["name"] for e in events if e["name"] == "process_name"}
     threads = {(e["pid"], e["tid"]): e["args"]["name"] for e in events if e["name"] == "thread_name"}
@@ -153,17 +153,19 @@ def exported(
     labels = {
         e["pid"]: e["args"]["labels"].removeprefix("NPU").strip() for e in events if e["name"] == "process_labels"
     }
-    device = next((int(labels[e["pid"]] or e["pid"] & 31) for e in device_rows + comms), 0)
+    devices = {pid: int(label) if label.isdigit() else pid & 31 for pid, label in labels.items()}
     _connections(device_rows, ops)
     _host(out, events, by_process, pid, {place(e): e["args"]["connection_id"] for e in device_rows + ops})
-    _tasks(out, device_rows, kernels, pid, device)
-    _collectives(out, ops, comms, threads, (pid, device, group))
+    _tasks(out, device_rows, kernels, pid, devices)
+    _collectives(out, ops, comms, threads, (pid, devices, group))
     for event in by_process.get("Overlap Analysis", []):
         start, end = span(event)
         number = len(out.rows["OVERLAP_ANALYSIS"])
-        out.add("OVERLAP_ANALYSIS", id=number, deviceId=device, startNs=start, endNs=end, type=_OVERLAPS[event["name"]])
-    out.add("RANK_DEVICE_MAP", rankId=rank, deviceId=device)
-    out.add("NPU_INFO", id=device, name="Ascend910B")
+        values = {"deviceId": devices[event["pid"]], "type": _OVERLAPS[event["name"]]}
+        out.add("OVERLAP_ANALYSIS", id=number, startNs=start, endNs=end, **values)
+    for number, device in enumerate(sorted({devices[e["pid"]] for e in device_rows + comms})):
+        out.add("RANK_DEVICE_MAP", rankId=rank if rank < 0 else rank + number, deviceId=device)
+        out.add("NPU_INFO", id=device, name="Ascend910B")
     return out
 
 
@@ -218,12 +220,15 @@ def _host(
         )
 
 
-def _tasks(out: Export, tasks: Sequence[Event], kernels: Sequence[dict[str, str]], pid: int, device: int) -> None:
+def _tasks(
+    out: Export, tasks: Sequence[Event], kernels: Sequence[dict[str, str]], pid: int, devices: dict[int, int]
+) -> None:
     details = {span({"ts": row["Start Time(us)"].strip(), "dur": 0})[0]: row for row in kernels}
     for number, event in enumerate(tasks):
         args, (start, end) = event["args"], span(event)
         name = event["name"]
-        task = {"startNs": start, "endNs": end, "deviceId": device, "connectionId": args["connection_id"]}
+        task = {"startNs": start, "endNs": end, "deviceId": devices[event["pid"]]}
+        task |= {"connectionId": args["connection_id"]}
         task |= {
             "globalTaskId": number,
             "globalPid": pid,
@@ -235,7 +240,7 @@ def _tasks(out: Export, tasks: Sequence[Event], kernels: Sequence[dict[str, str]
             "CORE" in args["Task Type"] or "MIX" in args["Task Type"] or args["Task Type"] in ("AI_CPU", "DSA_SQE")
         )
         kind = "KERNEL_AICORE" if compute else name
-        out.add("TASK", **task, taskType=out.text(kind), contextId=NONE, modelId=NONE)
+        out.add("TASK", **task, taskType=out.text(kind), contextId=NONE, modelId=args.get("Model Id", NONE))
         if compute:
             _compute(out, number, event, described or {})
         if name == "MEMCPY_ASYNC":
@@ -265,9 +270,13 @@ def _compute(out: Export, number: int, event: Event, row: dict[str, str]) -> Non
 
 
 def _collectives(
-    out: Export, ops: Sequence[Event], rows: Sequence[Event], threads: dict[Any, str], of: tuple[int, int, str]
+    out: Export,
+    ops: Sequence[Event],
+    rows: Sequence[Event],
+    threads: dict[Any, str],
+    of: tuple[int, dict[int, int], str],
 ) -> None:
-    pid, device, group = of
+    pid, devices, group = of
     planes = [e for e in rows if "Plane" in threads[e["pid"], e["tid"]]]
     types = {name: number for number, name in ENUMS["ENUM_HCCL_DATA_TYPE"].items()}
     for number, event in enumerate(ops):
@@ -275,9 +284,10 @@ def _collectives(
         name = group or threads[event["pid"], event["tid"]].split()[1]
         values = {"opName": out.text(event["name"]), "connectionId": args["connection_id"], "groupName": out.text(name)}
         values |= {"dataType": types[args["data_type"]], "algType": out.text(args["alg_type"]), "count": args["count"]}
+        device = devices[event["pid"]]
         values |= {"opType": out.text(event["name"].partition("__")[0] + "_"), "deviceId": device, "opId": number}
         out.add("COMMUNICATION_OP", startNs=start, endNs=end, **values)
-        for task in (e for e in planes if start <= span(e)[0] < end):
+        for task in (e for e in planes if e["pid"] == event["pid"] and start <= span(e)[0] < end):
             _sub_task(out, task, (args["connection_id"], number, name), threads, (pid, device))
 
 

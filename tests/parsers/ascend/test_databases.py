@@ -21,6 +21,7 @@ from replay.simulate.engine import simulate
 from replay.trace import EventKind, Trace
 from tests.parsers.ascend import databases as db
 from tests.parsers.ascend import folders as make
+from tests.parsers.ascend import timelines as variants
 from tests.parsers.ascend.layouts import cluster_steps, of_ranks
 
 COLUMNS = ("start_ns", "dur_ns", "kind", "rank", "sequence", "stream", "nbytes")
@@ -398,3 +399,23 @@ def test_ranges_of_the_user_are_annotations(tmp_path: Path) -> None:
         "100",
     )
     assert trace.health.skipped["rows of Python GC"] == 1
+
+
+def test_devices_of_one_export_are_ranks_of_their_own(tmp_path: Path) -> None:
+    """As those of one timeline: here mapped to ranks 6 and 7, where msprof maps none by their numbers."""
+    events = [*variants.eager(), *variants.second_device()]
+    text = read(variants.write(tmp_path, events))
+    for first, ranks in ((6, (6, 7)), (-1, (0, 1))):
+        database = read(db.exported(events, rank=first).write(tmp_path / f"{first}" / "msprof_20240605101010.db"))
+        assert (database.ranks, text.ranks) == (ranks, (0, 1))
+        assert calls(database) == calls(text)
+        assert (database.rank - ranks[0]).tolist() == text.rank.tolist()
+        assert pairs(database, "correlation") == pairs(text, "correlation")
+
+
+def test_graph_mode_is_joined_by_models(tmp_path: Path) -> None:
+    """Tasks of a model belong to the call that executed it, in both forms."""
+    text = read(variants.write(tmp_path, variants.graph()))
+    database = read(db.exported(variants.graph()).write(tmp_path / "db" / "msprof_20240605101010.db"))
+    assert calls(database) == calls(text)
+    assert pairs(database, "correlation") == pairs(text, "correlation")
