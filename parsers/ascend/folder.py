@@ -45,8 +45,8 @@ CLUSTER = (
     Role.COMMUNICATORS,
     Role.CLUSTER_DATABASE,
 )
-
-
+_CLUSTER_FOLDER = "cluster_analysis_output"
+_OF_CLUSTER_FOLDER = {Role.COMMUNICATION: Role.CLUSTER_COMMUNICATION, Role.MATRIX: Role.CLUSTER_MATRIX}
 _OUTPUTS = ("ascend_profiler_output", "mindstudio_profiler_output", "analyze", "timeline", "summary")
 # MindSpore before 2.4 puts the files of all ranks of a node into one folder; their names tell them apart.
 _OF_ALL_RANKS = re.compile(
@@ -93,6 +93,7 @@ _KEYS: tuple[tuple[Role, re.Pattern[bytes]], ...] = (
     (Role.COMMUNICATORS, re.compile(rb'\A\s*\{\s*"(?:collective|p2p)"\s*:\s*\[|"comm_group_parallel_info"')),
     (Role.CLUSTER_COMMUNICATION, re.compile(_OF_CLUSTER + rb'.*"Communication Time Info"', re.DOTALL)),
     (Role.CLUSTER_MATRIX, re.compile(_OF_CLUSTER + rb'.*"Transport Type"', re.DOTALL)),
+    (Role.CLUSTER_COMMUNICATION, re.compile(rb'"\d+"\s*:\s*\{\s*"Communication Time Info"')),  # by rank
     (Role.COMMUNICATION, re.compile(rb'"Communication Time Info"')),
     (Role.MATRIX, re.compile(rb'"Transport Type"\s*:.*"Transit Size\(MB\)"', re.DOTALL)),
     (Role.INFO, re.compile(rb'"experimental_config"|"torch_npu_version"|"cann_version"|"profiler_level"|"ms_version"')),
@@ -122,7 +123,8 @@ def role_of_file(file: SourceFile) -> Role | None:
     """Role of a file by its content, ``None`` where it is no Ascend output."""
     head = file.head()
     if not head.startswith(MAGIC):
-        return role_of(head)
+        role = role_of(head)
+        return _OF_CLUSTER_FOLDER.get(role, role) if _full(file).parent.name == _CLUSTER_FOLDER and role else role
     tables = tables_of(file)
     if tables is None:  # reading it says what is wrong
         return Role.DATABASE if _EXPORT.match(file.name) else None

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from parsers.ascend.text import number
+from parsers.ascend.text import whole
 from replay.core.units import NS_PER_MS
-from replay.trace import MISSING, LinkUse
+from replay.trace import LinkUse
 
 _BYTES_PER_MB = 1_000_000
 _SUM = "SDMA"  # of what stays inside of a node: HCCS, PCIE and SIO
@@ -25,7 +25,6 @@ def link_uses(bandwidth: object) -> tuple[LinkUse, ...]:
 
 def _use(transport: str, entry: object) -> LinkUse | None:
     values = entry if isinstance(entry, Mapping) else {}
-    size, time = (number(values.get(name), MISSING) for name in ("Transit Size(MB)", "Transit Time(ms)"))
-    if size <= 0 or time < 0:
-        return None
-    return LinkUse(transport, round(size * _BYTES_PER_MB), round(time * NS_PER_MS))
+    nbytes = whole(values.get("Transit Size(MB)"), _BYTES_PER_MB)
+    time_ns = whole(values.get("Transit Time(ms)"), NS_PER_MS)
+    return LinkUse(transport, nbytes, time_ns) if nbytes > 0 and time_ns >= 0 else None

@@ -17,7 +17,7 @@ from parsers.ascend.communicators import communicator_id
 from parsers.ascend.folder import RankFiles, Role
 from parsers.ascend.links import link_uses
 from parsers.ascend.matrix import links_of, partners, sizes_of
-from parsers.ascend.text import microseconds_ns, number, rank_number, text_of
+from parsers.ascend.text import microseconds_ns, rank_number, text_of, whole
 from parsers.source import SourceFile
 from replay.core.units import NS_PER_MS
 from replay.trace import MISSING, Group, LinkUse
@@ -167,8 +167,7 @@ def _operator(
     name, _, group = key.partition("@")
     links = link_uses(entry.get("Communication Bandwidth Info"))
     start = microseconds_ns(str(times.get("Start Timestamp(us)", "")))
-    elapse, transit = (number(times.get(f"{word} Time(ms)"), MISSING) for word in ("Elapse", "Transit"))
-    dur, wire = (round(value * NS_PER_MS) if value > 0 else MISSING for value in (elapse, transit))
+    dur, wire = (whole(times.get(f"{word} Time(ms)"), NS_PER_MS) or MISSING for word in ("Elapse", "Transit"))
     yield CommStatistics(name, communicator_id(group), start, dur, wire, rank, links=links)
 
 

@@ -46,6 +46,12 @@ def number(text: object, missing: float) -> float:
     return value if math.isfinite(value) else missing
 
 
+def whole(text: object, unit: int) -> int:
+    """A positive number in ``unit`` as a whole number of ones, -1 where there is none, or none that an int64 holds."""
+    value = number(text, MISSING) * unit
+    return round(value) if 0 <= value < _MOST else MISSING
+
+
 def count(text: object) -> int:
     """A number that counts or names something, -1 where there is none; some releases write it as a float."""
     value = number(text, MISSING)

@@ -18,7 +18,7 @@ from replay.layout import Layout
 from replay.model import ModelSpec
 from replay.program.groups import family_named
 from replay.session.question import Facts
-from replay.trace import AT_LEAST, CollectiveKind, Trace
+from replay.trace import RECORDED, CollectiveKind, Trace
 
 GROUP_SIZES = {"tp": "tp", "cp": "cp", "pp": "pp", "ep": "ep", "etp": "etp"}  # group family → layout size
 MODEL_SIZES = ("tp", "cp", "pp")
@@ -121,12 +121,14 @@ def _world(trace: Trace, sizes: Mapping[str, Any], evidence: Mapping[str, str]) 
     model = prod(sizes[key] for key in MODEL_SIZES)
     stated = sizes.get("world_size", model * sizes["dp"] if "dp" in sizes else None)
     if stated is not None:
-        only_a_bound = trace.world_evidence == AT_LEAST and stated > trace.world_size
-        if trace.world_size > 0 and stated != trace.world_size and not only_a_bound:
+        larger = trace.world_evidence != RECORDED and stated > trace.world_size
+        if trace.world_size > 0 and stated != trace.world_size and not larger:
             raise LayoutError(f"the source layout has {stated} ranks, but the trace says {trace.world_size}")
         return stated, evidence.get("world_size", "tp x cp x pp x dp")
     if trace.world_size > 0:
-        return trace.world_size, trace.world_evidence
+        missing = -trace.world_size % model if trace.world_evidence != RECORDED else 0
+        completed = f"; {missing} more make it whole groups" if missing else ""
+        return trace.world_size + missing, trace.world_evidence + completed
     smallest = model * max(1, -(-sizes["ep"] * sizes["etp"] // (model // sizes["pp"])))
     return max(smallest, len(trace.ranks)), "assumed: the smallest world that holds the sizes known"
 

@@ -11,7 +11,7 @@ import pytest
 
 import parsers
 from parsers.run_description import RunDescription
-from replay.core.errors import RefusedError, TraceError
+from replay.core.errors import LayoutError, RefusedError, TraceError
 from replay.graph.build import build
 from replay.report.accuracy import replay_error_pct
 from replay.report.ascend import ascend_facts
@@ -312,3 +312,16 @@ def test_a_rank_whose_settings_are_lost_is_told_by_its_device(tmp_path: Path) ->
     trace = read(tmp_path)
     assert trace.ranks == (8, 9, 10)
     assert trace.health.inferred["ranks told by their devices"] == 1
+
+
+def test_a_cluster_without_its_last_rank_has_whole_groups(tmp_path: Path) -> None:
+    """Seven ranks in the tables and tensor-parallel groups of two: a world of eight; 16 may be stated, 4 may not."""
+    groups = [{"rank_set": [0, 1], "group_name": "77", "group_id": "a%b", "pg_name": "tp"}]
+    lists = {"collective": [[0, 1]], "p2p": [], "comm_group_parallel_info": groups}
+    cluster(tmp_path, {"cluster_step_trace_time.csv": cluster_steps(range(7)), "communication_group.json": lists})
+    source = find_source(read(tmp_path), Facts(), RunDescription())
+    assert (source.layout.tp, source.layout.world_size) == (2, 8)
+    assert source.evidence["world_size"] == "the ranks of the cluster's tables; 1 more make it whole groups"
+    assert find_source(read(tmp_path), Facts(layout={"world_size": 16}), RunDescription()).layout.dp == 8
+    with pytest.raises(LayoutError, match="has 4 ranks, but the trace says 7"):
+        find_source(read(tmp_path), Facts(layout={"world_size": 4}), RunDescription())
