@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 MISSING = -1
 RECORDED = "recorded in the trace"  # how the world size is known, where it is
-AT_LEAST = "the largest communicator met: the job has at least as many ranks"
 ON_HOST = -2  # device of a stream whose work the host's own threads carry out (Gloo)
 
 

@@ -10,9 +10,10 @@ from math import prod
 from parsers.ascend.cluster import Cluster, matched
 from parsers.ascend.groups import Member, groups_of
 from parsers.ascend.tables import Settings
-from replay.trace import AT_LEAST, MISSING, RECORDED, Group
+from replay.trace import MISSING, RECORDED, Group
 
 _CLUSTER = "the ranks of the cluster's tables"
+_LARGEST = "the largest communicator met: the job has at least as many ranks"
 _MODEL = ("tp", "cp", "pp")
 
 
@@ -60,7 +61,7 @@ def _world(
     if cluster.ranks:
         return max(*cluster.ranks, *members) + 1, _CLUSTER
     largest = max((max(group.size, *group.ranks, MISSING) for group in groups), default=MISSING)
-    return (max(largest, *members) if largest > 0 else MISSING), AT_LEAST
+    return (max(largest, max(members, default=0) + 1) if largest > 0 else MISSING), _LARGEST
 
 
 def _consistent(sizes: Mapping[str, int], world: int) -> dict[str, int]:
