@@ -17,10 +17,11 @@ from replay.program.types import Labels, Phase, Role
 from replay.trace import CollectiveKind
 
 GEMM = re.compile(
-    r"gemm|matmul|cutlass|nvjet|xmma|cijk|_mm_|aten::(?:addmm|b?mm|baddbmm|linear|_grouped_mm|_scaled_mm)\b",
+    r"gemm|matmul|cutlass|nvjet|xmma|cijk|_mm_|aten::(?:addmm|b?mm|baddbmm|linear|_grouped_mm|_scaled_mm)\b"
+    r"|mla_?prolog|^ffn(?:v\d)?$",
     re.IGNORECASE,
 )
-"""Names of matrix multiplications: kernels, and operators of ranks without a device."""
+"""Names of matrix multiplications: kernels, CANN's that hold several, and operators of ranks without a device."""
 
 GROUPED = re.compile(r"grouped(?!_gemm::)|m_grouped|group_?problem", re.IGNORECASE)
 """Kernel names of GEMMs that serve all experts of a rank at once (a namespace ``grouped_gemm::`` says nothing)."""

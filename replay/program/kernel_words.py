@@ -6,7 +6,12 @@ a cast, whatever called it. All other names count as they are.
 
 from __future__ import annotations
 
+import numpy as np
+
+from replay.core.columns import Int64
 from replay.graph.types import Graph
+
+_CHAIN = "aclnn"
 
 
 def kernel_words(graph: Graph) -> tuple[str, ...]:
@@ -14,8 +19,22 @@ def kernel_words(graph: Graph) -> tuple[str, ...]:
     return tuple(_word(graph, name) for name in graph.names)
 
 
+def kernel_codes(graph: Graph) -> Int64:
+    """A number for every op, equal for ops that run the same kernel.
+
+    CANN's names without the chain of calls end in a running number (``Conv2D1``, ``trans_TransData_10``): there, the
+    type of the kernel table counts.
+    """
+    texts = [
+        known.op_type if (known := graph.kernels.get(name)) and known.op_type and not name.startswith(_CHAIN) else name
+        for name in graph.names
+    ]
+    number = {text: code for code, text in enumerate(dict.fromkeys(texts))}
+    return np.array([*(number[text] for text in texts), -1], np.int64)[graph.name]
+
+
 def _word(graph: Graph, name: str) -> str:
     known = graph.kernels.get(name)
     if known is not None and known.op_type:
         return known.op_type
-    return name.rpartition("_")[2] if name.startswith("aclnn") else name
+    return name.rpartition("_")[2] if name.startswith(_CHAIN) else name

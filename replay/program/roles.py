@@ -12,8 +12,14 @@ from replay.program.expert_ops import GEMM, GROUPED
 from replay.program.types import Role
 from replay.trace import CollectiveKind
 
-ROUTING = re.compile(r"gatherTopK|topk_(?:sum|softmax|idx)|moe_?gate|grouped?_?topk", re.IGNORECASE)
+ROUTING = re.compile(r"gatherTopK|topk_(?:sum|softmax|idx)|moe_?gat(?:e|ing)|grouped?_?topk", re.IGNORECASE)
 """Kernel names of routing."""
+
+PERMUTING = (
+    (re.compile(r"Moe(?:TokenPermute|InitRouting|ReRouting)"), Role.DISPATCH),
+    (re.compile(r"Moe(?:TokenUnpermute|FinalizeRouting)"), Role.COMBINE),
+)
+"""CANN's kernels that bring tokens into the order of experts, and back; a gradient names what it is of first."""
 
 BY_COLLECTIVE = {
     CollectiveKind.SEND: Role.P2P,
@@ -45,4 +51,6 @@ def refine_roles(graph: Graph, stated: Int8) -> Int8:
 def _role_of_name(name: str) -> Role:
     if ROUTING.search(name):
         return Role.ROUTER
-    return Role.EXPERTS if GROUPED.search(name) and GEMM.search(name) else Role.NONE
+    if GROUPED.search(name) and GEMM.search(name):
+        return Role.EXPERTS
+    return next((role for pattern, role in PERMUTING if pattern.search(name)), Role.NONE)

@@ -11,6 +11,7 @@ from replay.core.columns import Int32, Int64
 from replay.graph.types import Graph
 from replay.layout import Layout
 from replay.program.groups import coordinates
+from replay.program.kernel_words import kernel_codes
 from replay.program.origins import Origins
 from replay.program.types import Phase, Role
 
@@ -47,8 +48,8 @@ def is_moe(rank: Int32, keys: dict[str, Int64]) -> npt.NDArray[np.bool_]:
 def template_ids(graph: Graph, places: Origins, layout: Layout, keys: dict[str, Int64]) -> Int32:
     """Template of every op, -1 where neither phase nor role is known.
 
-    Equal templates: same stage, chunk, phase, role, layer kind (dense or expert), op kind, name, and the same number of
-    earlier ops of that kind and name in their range instance, in launch order. ``keys`` are columns by label name.
+    Equal templates: same stage, chunk, phase, role, layer kind (dense or expert), op kind, kernel, and the same number
+    of earlier ops of that kind and kernel in their range instance, in launch order. ``keys`` are columns by label name.
     """
     known = np.flatnonzero((keys["phase"] != Phase.NONE) | (keys["role"] != Role.NONE))
     template = np.full(len(graph), -1, dtype=np.int32)
@@ -57,7 +58,8 @@ def template_ids(graph: Graph, places: Origins, layout: Layout, keys: dict[str, 
     known = known[np.argsort(places.time_ns[known], kind="stable")]
     stage = {int(r): coordinates(layout, int(r))["pp"] for r in np.unique(graph.rank)}
     stages = np.array([stage[int(r)] for r in graph.rank[known]])
-    in_instance = row_ids(*(c[known] for c in (graph.rank, keys["instance"], graph.kind, graph.name)))
-    same_op = (keys["chunk"], keys["phase"], keys["role"], is_moe(graph.rank, keys), graph.kind, graph.name)
+    kernel = kernel_codes(graph)
+    in_instance = row_ids(*(c[known] for c in (graph.rank, keys["instance"], graph.kind, kernel)))
+    same_op = (keys["chunk"], keys["phase"], keys["role"], is_moe(graph.rank, keys), graph.kind, kernel)
     template[known] = row_ids(stages, occurrence(in_instance), *(column[known] for column in same_op))
     return template

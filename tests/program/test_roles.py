@@ -23,6 +23,11 @@ def role_of(kernel: str, where: str) -> Role:
         ("cutlass::device_kernel<dpsk::grouped_gemm::cuda::fp8_ptp128c::GemmKernel>", Role.MLP),  # only its namespace
         ("cutlass::gemm::GroupProblemShape", Role.EXPERTS),
         ("grouped_topk_kernel", Role.ROUTER),
+        ("aclnnGroupedMatmulV4_GroupedMatmul_GroupedMatmul", Role.EXPERTS),
+        ("aclnnMoeGatingTopKSoftmax_MoeGatingTopKSoftmax_MoeGatingTopKSoftmax", Role.ROUTER),
+        ("aclnnMoeInitRoutingV2_MoeInitRoutingV2_MoeInitRoutingV2", Role.DISPATCH),
+        ("aclnnMoeTokenPermuteGrad_MoeTokenUnpermute_MoeTokenUnpermute", Role.DISPATCH),  # its work, reversed
+        ("aclnnMoeFinalizeRoutingV2_MoeFinalizeRoutingV2_MoeFinalizeRoutingV2", Role.COMBINE),
         ("swiglu", Role.MLP),
     ],
 )

@@ -15,6 +15,7 @@ from replay.graph.types import OpKind
 from replay.program.comm_ops import comm_kind
 from replay.program.expert_ops import GEMM, GROUPED
 from replay.program.groups import coordinates
+from replay.program.kernel_words import kernel_words
 from replay.program.keys import PASS_PHASES
 from replay.program.op_class import ATTENTION
 from replay.program.roles import ROUTING
@@ -124,7 +125,7 @@ def _expected(evidence: Evidence) -> int | None:
 def _numbered(evidence: Evidence, symbol: Int64, word: re.Pattern[str], elsewhere: Sequence[Pass]) -> Int64:
     """Number of the so named kernel that every symbol is, -1 for other work; what runs elsewhere only if all does."""
     graph = evidence.graph
-    kernels = [base_name(name) if word.search(name) else "" for name in graph.names]
+    kernels = [base_name(text) if word.search(text) else "" for text in kernel_words(graph)]
     codes = {name: code for code, name in enumerate(dict.fromkeys(name for name in kernels if name))}
     by_name = np.array([codes.get(name, -1) for name in kernels], np.int64)
     found = np.full(int(symbol.max(initial=-1)) + 1, -1, np.int64)
@@ -143,7 +144,7 @@ def _facts(evidence: Evidence) -> LayerWork:
     groups = group_kinds(graph)
 
     def named(pattern: re.Pattern[str]) -> Bool:
-        told = np.array([bool(pattern.search(name)) for name in graph.names], np.bool_)
+        told = np.array([bool(pattern.search(text)) for text in kernel_words(graph)], np.bool_)
         return np.asarray(compute & told[graph.name])
 
     gemm = named(GEMM)

@@ -10,6 +10,7 @@ from replay.core.columns import Bool, Int64
 from replay.graph.parallel_kind import ParallelKind, kind_of_group
 from replay.graph.types import DEVICE_OPS, Graph, OpKind, Rule
 from replay.program.comm_ops import P2P_KINDS, comm_group, comm_kind
+from replay.program.kernel_words import kernel_codes
 from replay.program.structure._evidence import Evidence
 from replay.program.template_ids import row_ids
 from replay.trace import CollectiveKind, EventKind
@@ -127,7 +128,7 @@ def group_kinds(graph: Graph) -> Int64:
 
 
 def symbols(evidence: Evidence) -> Int64:
-    """Equal for ops that do the same: kernel name, name of the framework operator that launched it, and its group."""
+    """Equal for ops that do the same: kernel, name of the framework operator that launched it, and its group."""
     graph, trace, calls = evidence.graph, evidence.trace, evidence.calls
     caller = np.full(len(graph), -1, np.int64)
     if len(calls):
@@ -135,4 +136,4 @@ def symbols(evidence: Evidence) -> Int64:
         names = np.where(operator >= 0, calls.names(trace)[operator], -1)
         caller = calls.at_ops(names)
     grouped = (comm_group(graph) >= 0).astype(np.int64)
-    return row_ids(graph.name, caller, group_kinds(graph), comm_kind(graph), grouped)
+    return row_ids(kernel_codes(graph), caller, group_kinds(graph), comm_kind(graph), grouped)

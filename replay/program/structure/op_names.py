@@ -62,6 +62,23 @@ FAMILIES: tuple[tuple[str, Role], ...] = (
     (r"split_embedding_\w*|SplitLookupFunction\w*|int_nbit_split_embedding\w*", Role.EMBEDDING),
     (r"topk_softmax|moe_align_block_size|grouped_topk|fused_topk", Role.ROUTER),
     (r"fused_moe\w*|fused_experts\w*|outplace_fused_experts|inplace_fused_experts", Role.EXPERTS),
+    # torch_npu (op-plugin), MindSpeed; nodes of its operators are their names in camel case
+    (
+        r"_?npu_(?:fusion|multi_head|fused_infer|prompt|incre|paged|block_sparse|nsa|flash|sparse_flash)\w*",
+        Role.ATTENTION,
+    ),
+    (r"_?npu_(?:fused_attention|ring_)\w*|_?npu_(?:rotary|apply_rotary|interleave_rope|mla_)\w*", Role.ATTENTION),
+    (
+        r"npu_scaled_masked_softmax\w*|npu_lightning_indexer\w*|_?npu_reshape_and_cache\w*|AttentionWithCp",
+        Role.ATTENTION,
+    ),
+    (r"npu_(?:add_|gemma_|deep_|group_)?(?:rms_norm|layer_norm|norm)\w*", Role.NORM),
+    (r"npu_(?:clipped_)?(?:swiglu|geglu|fast_gelu|gelu|silu|ffn)\w*", Role.MLP),
+    (r"_?npu_moe_gating\w*|_?npu_group_topk\w*|npu_moe_compute_expert_tokens", Role.ROUTER),
+    (r"npu_moe_(?:token_permute|init_routing|distribute_dispatch|re_routing)\w*", Role.DISPATCH),
+    (r"npu_moe_(?:token_unpermute|finalize_routing|distribute_combine)\w*", Role.COMBINE),
+    (r"npu_grouped_matmul\w*|npu_gmm\w*|npu_groupmatmul\w*|npu_alltoallv_gmm|G[Mm][Mm]\w*|GroupedMlp\w*", Role.EXPERTS),
+    (r"npu_(?:softmax_)?cross_entropy\w*", Role.HEAD),
     # DistributedDataParallel
     (r"torch(?:::|\.)distributed(?:::|\.)(?:ddp\.)?reducer::\w+", Role.GRAD_SYNC),
 )
@@ -69,6 +86,7 @@ FAMILIES: tuple[tuple[str, Role], ...] = (
 
 _NODE = re.compile(r"^autograd::engine::evaluate_function: ")
 _SUFFIX = re.compile(r"(?:Backward)?\d*$")
+_HUMP = re.compile(r"(?<=[a-z\d])(?=[A-Z])")
 _NAMESPACE = re.compile(r"^[\w.]+::(?:_C::)?")
 
 
@@ -90,7 +108,9 @@ def find(evidence: Evidence) -> Finding:
 def role_of(name: str) -> Role:
     """Role of an operator or backward node by its name, NONE where the table does not know it."""
     name = _SUFFIX.sub("", _NODE.sub("", name))
-    for candidate in (name, _NAMESPACE.sub("", name)):
+    plain = _NAMESPACE.sub("", name)
+    snake = _HUMP.sub("_", plain).lower() if plain.startswith("Npu") else plain
+    for candidate in dict.fromkeys((name, plain, snake)):
         for pattern, role in _COMPILED:
             if pattern.fullmatch(candidate):
                 return role

@@ -30,13 +30,14 @@ BY_NAME = (
         re.compile(
             r"multi_tensor_(?:adam|sgd|lamb|novograd|adagrad|l2norm|scale)|_fused_(?:adamw?|sgd|adagrad|lamb)_?(?:\b|$)"
             r"|_foreach_(?:addcdiv|addcmul|lerp|norm)|_amp_(?:foreach_non_finite_check_and_unscale|update_scale)_"
+            r"|npu_(?:apply_|bert_apply_|fused_)\w*(?:adam|lamb|sgd|momentum)"
         ),
         Phase.OPTIMIZER,
     ),
     (re.compile(r"^torch[.:]+distributed[.:]+(?:ddp\.)?reducer::"), Phase.SYNC),
 )
-"""Operators of optimizers (``torch/optim``, ``torch/amp/grad_scaler.py``, Apex ``multi_tensor_apply``) and of
-DistributedDataParallel's reducer (``torch/csrc/distributed/c10d/reducer.cpp``)."""
+"""Operators of optimizers (``torch/optim``, ``torch/amp/grad_scaler.py``, torch_npu, Apex ``multi_tensor_apply``) and
+of DistributedDataParallel's reducer (``torch/csrc/distributed/c10d/reducer.cpp``)."""
 
 
 def find(evidence: Evidence) -> Finding:

@@ -97,6 +97,8 @@ NAMES: tuple[tuple[str, Phase], ...] = (
     ("aten::_foreach_addcdiv_", Phase.OPTIMIZER),
     ("aten::_amp_foreach_non_finite_check_and_unscale_", Phase.OPTIMIZER),
     ("torch.distributed.ddp.reducer::copy_bucket_to_grad", Phase.SYNC),
+    ("npu::npu_apply_adam_w", Phase.OPTIMIZER),
+    ("npu::npu_fused_adamw", Phase.OPTIMIZER),
     ("aten::addmm", Phase.NONE),
 )
 
