@@ -19,6 +19,7 @@ _RECORDS = frozenset({
     "EVENT_RECORD", "IPC_EVENT_RECORD", "CAPTURE_RECORD", "NOTIFY_RECORD", "WRITE_VALUE", "MEM_WRITE_VALUE",
     "IPC_INT_NOTICE",
 })  # fmt: skip
+_BETWEEN_RANKS = frozenset({"NOTIFY_WAIT", "NOTIFY_RECORD", "WRITE_VALUE"})  # events are between streams of a device
 _COPIES = frozenset({
     "MEMCPY_ASYNC", "REDUCE_ASYNC_V2", "SDMA", "PCIE_DMA", "ASYNC_DMA", "ASYNCDMA", "UBDMA", "ROCCE", "RDMA_SEND",
     "RDMA_DB_SEND", "UB_DB_SEND", "DIRECT_SEND",
@@ -90,7 +91,7 @@ def task(name: str, task_type: str) -> Task:
     if kind in _COPIES:
         return Task(EventKind.MEMCPY, name if task_type in name else f"{name} ({task_type})")
     if kind in _WAITS or kind in _RECORDS:
-        return Task(EventKind.SYNC, name)
+        return Task(EventKind.SYNC, kind)  # the name does not tell which
     if _steers(kind) or _steers_by_name(word) or (not kind and word in _SERVER_PHASES):
         return Task(None, name)
     return Task(EventKind.KERNEL, name, known=word in _WORK)
@@ -103,9 +104,21 @@ def kind_of_task(name: str, task_type: str) -> EventKind | None:
 
 @lru_cache(maxsize=1024)
 def is_signal(task_type: str) -> bool:
-    """True for the types of tasks that move data or signal: those that carry out collectives."""
+    """True for the types of tasks that move data or signal other ranks: those that carry out collectives."""
     word = _word(task_type)
-    return word in _WAITS or word in _RECORDS or word in _COPIES
+    return word in _BETWEEN_RANKS or word in _COPIES
+
+
+@lru_cache(maxsize=1 << 16)
+def is_wait(name: str) -> bool:
+    """True for the name of a task in which its stream waits."""
+    return _word(name) in _WAITS
+
+
+@lru_cache(maxsize=1 << 16)
+def is_record(name: str) -> bool:
+    """True for the name of a task that lets others go on."""
+    return _word(name) in _RECORDS
 
 
 def _word(text: str) -> str:

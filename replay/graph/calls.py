@@ -41,7 +41,8 @@ _PATTERNS: tuple[tuple[str, CallKind], ...] = (
     (r"(cuda|hip|cu)Memcpy|aclrtMemcpy", CallKind.COPY),
     (r"(cuda|hip)(Malloc|Free)(Host|Managed|Async)?$|(cuda|hip)HostAlloc|aclrt(Malloc|Free)", CallKind.ALLOC),
     (r"cuMem(Alloc|Free|Map|Unmap|Create|Release|SetAccess)", CallKind.ALLOC),
-    (r"aten::_local_scalar_dense$", CallKind.SYNC_STREAM),  # reads a value back; a call where no runtime is recorded
+    (r"aten::_local_scalar_dense$", CallKind.SYNC_STREAM),  # reads a value back; calls where no runtime is recorded
+    (r"aten::copy_$", CallKind.COPY),
     (r"c10d::(send|recv)", CallKind.POST),
     (r"c10d::", CallKind.ENQUEUE),
     (r".*Launch.*Kernel|.*LaunchCooperative|(cuda|hip|cu)Memset|aclrtMemset|aclrtLaunch", CallKind.LAUNCH),

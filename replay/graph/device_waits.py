@@ -9,21 +9,21 @@ for since its last work.
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import takewhile
 
 import numpy as np
 
+from parsers.ascend.tasks import is_record, is_wait
 from replay.core.columns import Int32, Int64
 from replay.core.units import NS_PER_US
 from replay.graph.selection import RankStep
 from replay.trace import EventKind, Trace
 
-_WAIT = re.compile(r"(?:EVENT|NOTIFY|CAPTURE|MEM)[_ ]WAIT", re.IGNORECASE)
-_RECORD = re.compile(r"(?:EVENT|NOTIFY|CAPTURE)[_ ]RECORD", re.IGNORECASE)
 _FOLLOWS_NS = 5 * NS_PER_US  # a wait that lasted ends this soon after its record fires
+_CARRIES_NS = 20 * NS_PER_US  # a record fires this soon after the work before it, its own wake-up included
 _LASTED_NS = NS_PER_US  # shorter waits found their event recorded
 _NEVER_NS = 1 << 62
 
@@ -40,12 +40,12 @@ class DeviceWaits:
 
 def device_waits(trace: Trace, step: RankStep) -> DeviceWaits:
     """Waits of one rank's streams within the step."""
-    waits = _tasks(trace, step.rank, _WAIT)
+    waits = _tasks(trace, step.rank, is_wait)
     if not len(waits):
         return DeviceWaits(waits, waits, frozenset(), 0)
-    order = _Streams(trace, step)
     asked = _asked(trace, step.rank)
-    records = _Records.of(trace, _tasks(trace, step.rank, _RECORD), asked)
+    records = _Records.of(trace, _tasks(trace, step.rank, is_record), asked)
+    order = _Streams(trace, step, records)
     rows: list[tuple[int, int]] = []
     dropped = 0
     for wait in waits[np.argsort(trace.end_ns[waits], kind="stable")].tolist():
@@ -89,8 +89,8 @@ class _Records:
         return int(self.task[last])
 
 
-def _tasks(trace: Trace, rank: int, pattern: re.Pattern[str]) -> Int64:
-    named = np.array([*(pattern.match(name) is not None for name in trace.names), False])[trace.name]
+def _tasks(trace: Trace, rank: int, accept: Callable[[str], bool]) -> Int64:
+    named = np.array([*map(accept, trace.names), False])[trace.name]
     return np.flatnonzero(named & (trace.rank == rank) & (trace.kind == EventKind.SYNC))
 
 
@@ -103,13 +103,30 @@ def _asked(trace: Trace, rank: int) -> dict[int, int]:
 class _Streams:
     """Work of the step by stream, in the order in which each stream ran it, and what streams waited for so far."""
 
-    def __init__(self, trace: Trace, step: RankStep) -> None:
+    def __init__(self, trace: Trace, step: RankStep, records: _Records) -> None:
         self._trace = trace
         self._events: dict[int, Int64] = {}
         self._waited: dict[int, list[tuple[int, list[int]]]] = defaultdict(list)  # lane → (start of wait, its sources)
         for lane in np.unique(trace.lane[step.device]).tolist():
             mine = step.device[trace.lane[step.device] == lane]
             self._events[lane] = mine[np.argsort(trace.start_ns[mine], kind="stable")]
+        for lane in [lane for lane in self._events if trace.lanes[lane].stream < 0]:
+            carrying = self._carrying(lane, records)
+            if carrying is not None:
+                self._events[carrying] = self._events[lane]
+
+    def _carrying(self, lane: int, records: _Records) -> int | None:
+        """The stream, without work of its own, that fires a record as most work of ``lane`` ends.
+
+        Collectives of which no sub-tasks were recorded bear no stream.
+        """
+        ends = self._trace.end_ns[self._events[lane]]
+        counts = {}
+        for stream in set(records.lane.tolist()) - set(self._events):
+            fired = np.append(np.sort(records.end_ns[records.lane == stream]), _NEVER_NS)
+            counts[stream] = int((fired[np.searchsorted(fired, ends)] - ends <= _CARRIES_NS).sum())
+        best = max(counts, key=lambda stream: counts[stream], default=None)
+        return best if best is not None and 2 * counts[best] > len(ends) else None
 
     def wait(self, task: int, sources: list[int]) -> None:
         """Note what the wait ``task`` is for; waits come in order of their ends."""

@@ -16,6 +16,7 @@ from replay.graph.calls import HANDING_OVER, CallKind
 from replay.graph.handover import Activity, Handover, find_handovers
 from replay.graph.launch_join import Launches
 from replay.graph.selection import RankStep
+from replay.graph.silent_waits import silent_waits
 from replay.graph.spins import Spin, find_spins
 from replay.graph.task_queue import queue_handovers, task_queue
 from replay.graph.transfer_waits import TransferWait, TransferWaits, transfer_waits
@@ -79,6 +80,8 @@ def host_ops(trace: Trace, launches: Launches, step: RankStep, timing: dict[int,
     known: dict[int, list[Wait]] = {t.lane: [*(s for s in spins if s.waiter == t.lane)] for t in threads}
     for lane, found in released.items():
         known[lane] += found.silences
+    for lane, silences in silent_waits(trace, launches, step, threads, queue).items():
+        known[lane] += silences
     handovers = (*(h for h in handovers if not any(_covers(wait, h) for wait in known[h.waiter])), *queued)
     waits_of: dict[int, list[Wait]] = defaultdict(list)
     cuts_of: dict[int, set[int]] = defaultdict(set)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from replay.core.columns import Int8, Int64
-from replay.graph.calls import CallKind, kinds_of
-from replay.trace import EventKind, Trace
+from replay.graph.calls import HANDING_OVER, CallKind, kinds_of
+from replay.trace import ON_HOST, EventKind, Trace
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,5 +41,8 @@ def join_launches(trace: Trace) -> Launches:
     launching = np.unique(call[call >= 0])
     plain = launching[call_kind[launching] == CallKind.NONE]
     call_kind[plain] = CallKind.LAUNCH
+    on_host = np.array([lane.device == ON_HOST for lane in trace.lanes] or [False], np.bool_)
+    to_device = np.unique(call[(call >= 0) & ~on_host[trace.lane]])  # no transfer that other threads carry out
+    call_kind[to_device[np.isin(call_kind[to_device], HANDING_OVER)]] = CallKind.LAUNCH
     posted = (call >= 0) & (call_kind[call] == CallKind.POST)
     return Launches(call, call_kind, np.where(posted, trace.end_ns, -1))

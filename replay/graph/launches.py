@@ -83,7 +83,7 @@ def launch_edges(
     slow &= ~np.isin(launches.call_kind[call], HANDING_OVER)  # these go on after they have handed over
     lag = np.array([latency_ns[way] for way in _way(launches.call_kind[call]).tolist()], np.int64)
     lag -= np.where(slow, costs.entry_ns[call], 0)
-    staged = staging_ns(trace, launches, part.step)
+    staged = staging_ns(trace, launches, part)
     slow &= staged < 0
     lag = np.where(staged >= 0, staged, lag)
     has_edge = (source >= 0) & (~graph | first)

@@ -115,7 +115,7 @@ def sync_waits(
         for source in found:
             if source is None:
                 continue
-            if not sure and trace.end_of(source) > trace.end_of(call) + CLOCK_TOLERANCE_NS:
+            if not sure and _outlasts(trace, source, call):
                 dropped += 1
                 continue
             rows.append((call, source, sure))
@@ -130,10 +130,14 @@ def _own_copy(launches: Launches, step: RankStep) -> dict[int, int]:
 
 def _copy_sources(trace: Trace, costs: CallCosts, call: int, copy: int | None) -> list[int | None]:
     """A copy blocks its caller when the host side is pageable, or when it was seen to."""
-    if copy is None or trace.end_of(copy) > trace.end_of(call) + CLOCK_TOLERANCE_NS:
+    if copy is None or trace.kind[copy] != EventKind.MEMCPY or _outlasts(trace, copy, call):
         return []
     pageable = "pageable" in trace.name_of(copy).lower()
     return [copy] if pageable or costs.blocked[call] else []
+
+
+def _outlasts(trace: Trace, work: int, call: int) -> bool:
+    return trace.end_of(work) > trace.end_of(call) + CLOCK_TOLERANCE_NS
 
 
 def _stream_sources(

@@ -70,6 +70,15 @@ def test_a_record_stands_for_what_its_stream_waited_for(tmp_path: Path) -> None:
     assert sources(graph, op(graph, "add", OpKind.COMPUTE), Rule.EVENT) == [op(graph, "mm", OpKind.COMPUTE)]
 
 
+def test_a_collective_without_sub_tasks_lies_on_the_stream_that_records_its_end(tmp_path: Path) -> None:
+    """Nothing but the record 2 us after it ties it to stream 9; records of stream 2 in its time are not its own."""
+    events = [e for e in make.level0() if e.get("name") not in ("Notify Wait", "SDMA")]
+    record = make.row(make.HARDWARE, 2, "EVENT_RECORD", (400, 400.02), args={"Task Type": "EVENT_RECORD_SQE"})
+    graph = build(trace_of(tmp_path, [*events, record]))
+    assert sources(graph, op(graph, "sum", OpKind.ARRIVAL), Rule.EVENT) == [op(graph, "mm", OpKind.COMPUTE)]
+    assert sources(graph, op(graph, "add", OpKind.COMPUTE), Rule.EVENT) == [op(graph, "sum", OpKind.TRANSFER)]
+
+
 def test_reading_a_value_waits_where_no_call_is_recorded(tmp_path: Path) -> None:
     """Level 0: the operator over [200, 905] waited for the add, which ends at 802 us; its time is not the host's."""
     read = make.row(make.HOST, 100, "aten::_local_scalar_dense", (200, 905), cat="cpu_op", args={})

@@ -1,0 +1,79 @@
+"""Waits for the device that no row shows (R2): host threads of ranks whose calls into the runtime were not recorded.
+
+At level 0 torch_npu's profiler writes operators and the ends of its task queue, but no synchronisation. A thread that
+waits is silent then, and goes on as the work that was launched last before its silence ends: so soon after it, for so
+long a wait, that coincidence explains little. What is left of the silence afterwards is host work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from replay.core.columns import Int64
+from replay.core.units import NS_PER_US
+from replay.graph.handover import Activity
+from replay.graph.host_compute import computes_on_host
+from replay.graph.launch_join import Launches
+from replay.graph.selection import RankStep
+from replay.graph.syncs import CLOCK_TOLERANCE_NS
+from replay.graph.task_queue import PUT, TAKE, TaskQueue
+from replay.graph.transfer_waits import TransferWait
+from replay.trace import EventKind, Trace
+
+_SHORTEST_NS = 500 * NS_PER_US  # pauses of Python between launches are shorter, and so are kernels of host-bound steps
+_WAKE_NS = 50 * NS_PER_US
+_COINCIDES = 20  # the silence goes on for no more than one over this of the wait, or for the waking up
+
+
+def silent_waits(
+    trace: Trace, launches: Launches, step: RankStep, threads: tuple[Activity, ...], queue: TaskQueue
+) -> dict[int, list[TransferWait]]:
+    """Waits of every launching thread of one rank; none where calls into the runtime were recorded."""
+    if _records_runtime(trace, step.rank) or computes_on_host(trace, step.rank):
+        return {}
+    work = _Work(trace, launches, step, queue)
+    return {thread.lane: list(work.waits(thread)) for thread in threads if thread.lane in work.launching}
+
+
+def _records_runtime(trace: Trace, rank: int) -> bool:
+    """Whether the rank has calls of a runtime: those of a framework are named ``library::operator``."""
+    calls = (trace.kind == EventKind.RUNTIME) & (trace.rank == rank)
+    named = [trace.names[code] for code in np.unique(trace.name[calls]).tolist()]
+    return any("::" not in name and name.partition("@")[0] not in (PUT, TAKE) for name in named)
+
+
+class _Work:
+    """Device work of one rank's step by stream, with the time at which a thread gave it away."""
+
+    def __init__(self, trace: Trace, launches: Launches, step: RankStep, queue: TaskQueue) -> None:
+        self._trace = trace
+        put_of = dict(zip(queue.take.tolist(), queue.put.tolist(), strict=True))
+        known = step.device[launches.call[step.device] >= 0]
+        given = np.array([put_of.get(call, call) for call in launches.call[known].tolist()], np.int64)
+        self.launching = frozenset(trace.lane[given].tolist())
+        self._streams: list[tuple[Int64, Int64]] = []
+        for lane in np.unique(trace.lane[known]):
+            mine = trace.lane[known] == lane
+            order = np.argsort(trace.start_ns[known[mine]], kind="stable")
+            self._streams.append((np.maximum.accumulate(trace.start_ns[given[mine]][order]), known[mine][order]))
+
+    def waits(self, thread: Activity) -> Iterator[TransferWait]:
+        """Silences that end as the work does that was given away last before they began."""
+        for begin, end in zip(*(bounds.tolist() for bounds in thread.gaps()), strict=True):
+            last = [event for event in self._last_before(begin) if self._releases(event, begin, end)]
+            if last:
+                event = max(last, key=self._trace.end_of)
+                yield TransferWait(thread.lane, begin, end, min(self._trace.end_of(event), end), (event,))
+
+    def _last_before(self, time_ns: int) -> Iterator[int]:
+        for given_ns, events in self._streams:
+            at = int(np.searchsorted(given_ns, time_ns, side="right")) - 1
+            if at >= 0:
+                yield int(events[at])
+
+    def _releases(self, event: int, begin: int, end: int) -> bool:
+        over = self._trace.end_of(event)
+        waited, rest = over - begin, end - over
+        return waited >= _SHORTEST_NS and -CLOCK_TOLERANCE_NS <= rest <= max(_WAKE_NS, waited // _COINCIDES)
