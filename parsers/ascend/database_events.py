@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from parsers._categories import MODULE_PREFIX
 from parsers.ascend.csv_rows import Row
 from parsers.ascend.database import Database, Value
+from parsers.ascend.database_copies import tell_engines
 from parsers.ascend.database_names import Names, known
 from parsers.ascend.database_rows import CANN, Writer
 from parsers.ascend.database_tasks import read_device
@@ -63,6 +64,7 @@ def read_export(database: Database) -> Export:
     _cann(database, names, writer)
     _other_host_rows(database, names, writer)
     device = read_device(database, names, writer)
+    tell_engines(writer.timeline)
     _draw_arrows(writer.timeline, operators, device.launched)
     writer.timeline.losses.seen = sum(map(len, writer.timeline.rows.values()))
     writer.timeline.skipped += device.skipped

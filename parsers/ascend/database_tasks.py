@@ -11,12 +11,12 @@ from parsers._numbers import ns_text
 from parsers.ascend.communicators import communicator_id
 from parsers.ascend.csv_rows import Row
 from parsers.ascend.database import Database, Value
+from parsers.ascend.database_copies import engine_of
 from parsers.ascend.database_names import Names, integer_of, known
 from parsers.ascend.database_rows import COMMUNICATION, HARDWARE, OVERLAP, Place, Writer
 from parsers.ascend.events import OTHER, AscendArgs, AscendEvent
 from replay.trace import MISSING
 
-_COPY, _BY_BUS, _ON_DEVICE = "MEMCPY_ASYNC", "PCIE_DMA_SQE", "SDMA_SQE"  # a timeline names what carries a copy out
 _MARK = "mstx"  # tasks that only mark a moment of a stream
 _NO_TYPE = frozenset({"", "N/A", "UNKNOWN"})
 _GROUP_THREADS = 1 << 16  # numbers kept free for the planes of a group
@@ -127,8 +127,7 @@ class _DeviceReader:
             args.model, args.task_id = task.model, task.number
             if key in copies:
                 args.size = known(copies[key][1])
-                kind = self._names.copies.get(known(copies[key][2]), "")
-                args.task_type = _BY_BUS if "host" in kind and "device" in kind else _ON_DEVICE
+                args.task_type = engine_of(self._names.copies.get(known(copies[key][2]), ""))
             role = OTHER if name.lower().startswith(_MARK) else "device"
             at = self._writer.device_process(HARDWARE, task.device), task.stream
             self._launched(task.connection, self._writer.add(role, name, task.span, at, args))

@@ -131,8 +131,11 @@ def test_the_export_of_a_real_run_is_the_same_trace(shared_data: Path, tmp_path:
     assert_same_details(ours, theirs)
     assert ours.step_table == theirs.step_table
     assert ours.collectives.links == theirs.collectives.links
-    graph = build(theirs)
-    assert replay_error_pct(graph, simulate(graph)) <= 3
+    for path in tmp_path.rglob("ascend_pytorch_profiler_*.db"):
+        change(path, "DROP TABLE MEMCPY_INFO")  # older exports have none, and no directions of copies
+    for trace in (theirs, read(tmp_path)):
+        graph = build(trace)
+        assert replay_error_pct(graph, simulate(graph)) <= 1
 
 
 def test_reading_leaves_no_files_beside_an_export(tmp_path: Path) -> None:
