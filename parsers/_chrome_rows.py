@@ -32,7 +32,8 @@ _Thread = tuple[Scalar, Scalar]  # pid and tid of a host thread
 _Stream = tuple[None, int, int]  # device and number of a stream
 
 _NO_ARGS = Args()
-_SKIPPED, _PYTHON, _UNTOLD = -1, -2, -3  # pseudo kinds: left out, python function, no category
+_SKIPPED, _PYTHON, _UNTOLD, _BARE_CALL = -1, -2, -3, -4  # pseudo kinds; a call without args may be none
+_PSEUDO_KINDS = {"python_function": _PYTHON, "privateuse1_runtime": _BARE_CALL}
 _ON_DEVICE = np.isin(np.array(EventKind), ON_DEVICE)  # by kind
 _CALLS = _ON_DEVICE | np.isin(np.array(EventKind), (EventKind.RUNTIME, EventKind.OTHER))  # may name a correlation
 _OPS = ("X", "B", "E")
@@ -121,6 +122,11 @@ class ChromeRows:
 
     def _told_kind(self, event: Event, pseudo: int) -> int:
         """Kind of an event whose category does not settle it, negative where it is left out."""
+        if pseudo == _BARE_CALL and event.args is not None:
+            return int(EventKind.RUNTIME)
+        if pseudo == _BARE_CALL:  # torch_npu draws one where a kernel begins, for the arrow to it
+            self.skipped["stand-ins for launches, at the time of their kernels"] += 1
+            return _SKIPPED
         if pseudo == _PYTHON and self._keep_modules and str(event.name).startswith(MODULE_PREFIX):
             return int(EventKind.MODULE)
         if pseudo != _UNTOLD:
@@ -250,8 +256,8 @@ def _category_kind(category: Scalar) -> int:
     if category is None or category == "":
         return _UNTOLD
     word = str(category).lower()
-    if word == "python_function":
-        return _PYTHON
+    if word in _PSEUDO_KINDS:
+        return _PSEUDO_KINDS[word]
     return _SKIPPED if word in SKIPPED_CATEGORIES else int(KIND_OF_CATEGORY.get(word, EventKind.OTHER))
 
 

@@ -328,3 +328,31 @@ def test_buffers_follow_from_the_size_of_the_group(tmp_path: Path) -> None:
     assert isinstance(trace, Trace)
     c = trace.collectives
     assert (c.in_nbytes.tolist(), c.out_nbytes.tolist(), c.sequence.tolist()) == ([200], [1600], [0])
+
+
+def test_stand_ins_for_launches_are_no_calls(tmp_path: Path) -> None:
+    """torch_npu's files in Kineto's form draw a call without args at the time of the kernel."""
+    step = {
+        "ph": "X",
+        "cat": "cpu_op",
+        "name": "aten::mm",
+        "pid": 7,
+        "tid": 7,
+        "ts": 100.0,
+        "dur": 40,
+        "args": {"Ev Idx": 1},
+    }
+    kernel = {"ph": "X", "cat": "kernel", "name": "MatMulV2", "pid": 0, "tid": 47, "ts": 160.0, "dur": 30}
+    kernel["args"] = {"streamId": 47, "type": "KERNEL_AICORE"}
+    stand_in = {"ph": "X", "cat": "privateuse1_runtime", "name": "MatMulV2", "pid": 7, "tid": 7, "ts": 160.0, "dur": 0}
+    called = {**stand_in, "name": "aclrtMemcpyAsync", "ts": 120.0, "dur": 5, "args": {"correlation": 3}}
+    text = json.dumps({"schemaVersion": 1, "traceEvents": [step, kernel, stand_in, called]})
+    (tmp_path / "a.pt.trace.json").write_text(text, encoding="utf-8")
+    trace = parsers.read([tmp_path / "a.pt.trace.json"])
+    assert isinstance(trace, Trace)
+    assert [trace.name_of(row) for row in np.flatnonzero(trace.kind == EventKind.RUNTIME).tolist()] == [
+        "aclrtMemcpyAsync"
+    ]
+    assert trace.health.skipped["stand-ins for launches, at the time of their kernels"] == 1
+    (lane,) = {int(code) for code in trace.lane[trace.kind == EventKind.KERNEL]}
+    assert (trace.lanes[lane].device, trace.lanes[lane].stream) == (0, 47)
