@@ -7,6 +7,7 @@ and the shapes and cores of kernels, never ops.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from parsers import ReadOptions
 
 FORMAT = "ascend"
+COMPANIONS = re.compile(r"^ascend_timeline_(?:display|summary)_\d+\.json")  # drawn from MindSpore's tables beside them
 
 
 def sniff(head: bytes, path: Path) -> bool:

@@ -58,7 +58,7 @@ _RANK_FOLDER = re.compile(r"_ascend_(?:pt|ms)$", re.IGNORECASE)
 _RAW_FOLDER = re.compile(r"^PROF_\d+|^FRAMEWORK$", re.IGNORECASE)
 _LIST = re.compile(rb"\A(?:\xef\xbb\xbf)?\s*\[")
 _TIMELINE = re.compile(
-    rb'"(?:Ascend Hardware|Overlap Analysis|CANN)"|"(?:AscendCL|Node|Hccl|HCCL|Communication|Runtime|Dequeue)@'
+    rb'"(?:Ascend Hardware|Task Scheduler|Overlap Analysis|CANN)"|"(?:AscendCL|Node|Hccl|HCCL|Communication|Runtime|Dequeue)@'
     rb'|"(?:async_npu|async_task_queue|HostToDevice)"|"Physic Stream Id"|"ts"\s*:\s*"\d{15,17}\.\d{1,3}"'
 )
 _HEADERS: tuple[tuple[Role, tuple[bytes, ...]], ...] = (

@@ -171,7 +171,9 @@ def test_task_times_alone_tell_kernels(tmp_path: Path) -> None:
 def test_mindspore_before_2_4_keeps_all_ranks_in_one_folder(tmp_path: Path) -> None:
     """Compute ops with durations in ms, steps in ticks of 10 ns, and a world in the settings."""
     for rank in (0, 1):
-        old_mindspore(tmp_path, rank)
+        top = old_mindspore(tmp_path, rank)
+        drawn = {"name": "Default/network/MatMul-op1", "ph": "X", "pid": 0, "tid": 2, "ts": 1000.5, "dur": 200.0}
+        put(top / f"ascend_timeline_display_{rank}.json", [drawn, drawn | {"ts": 2000.5 + rank}])
     trace = read(tmp_path)
     assert (trace.ranks, trace.world_size) == ((0, 1), 2)
     assert [(rank, name, dur) for rank, name, _, dur in device_ops(trace)] == [
