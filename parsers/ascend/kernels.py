@@ -99,7 +99,7 @@ def _kernel(row: Row, start_ns: int, dur_ns: int, wait_ns: int, cube_ns: int) ->
         blocks=count(_first(row, "Block Num", "Block Dim")),
         cube_ns=cube_ns,
         cube_cycles=count(_first(row, "aic_total_cycles", "total_cycles")),
-        mac_ratio=_share(row, "aic_mac_ratio", "mac_ratio"),
+        mac_ratio=_mac_ratio(row),
         hf32={"YES": 1, "NO": 0}.get(_first(row, "HF32 Eligible").upper(), MISSING),
         stream=count(_first(row, "Stream ID")),
         device=count(_first(row, "Device_id", "Device ID")),
@@ -125,6 +125,14 @@ def _tasks(rows: Sequence[Row]) -> list[KernelRow]:
 
 def _first(row: Row, *names: str) -> str:
     return next((cell(row[name]) for name in names if row.get(name)), "")
+
+
+def _mac_ratio(row: Row) -> float:
+    """Share of time in which the multipliers worked; one set of metrics counts it by element type."""
+    ratio = _share(row, "aic_mac_ratio", "mac_ratio")
+    by_type = [_share(row, f"aic_mac_{kind}_ratio", f"mac_{kind}_ratio") for kind in ("fp16", "int8")]
+    told = [share for share in by_type if share >= 0]
+    return ratio if ratio >= 0 or not told else sum(told)
 
 
 def _share(row: Row, *names: str) -> float:

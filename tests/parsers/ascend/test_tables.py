@@ -72,6 +72,13 @@ def test_counters_of_the_cube_have_two_spellings(tmp_path: Path, row: dict[str, 
     assert (kernel.cube_ns, kernel.cube_cycles) == (150_500, 270_900)
 
 
+def test_multipliers_counted_by_element_type_are_summed(tmp_path: Path) -> None:
+    """Metrics of arithmetic: 0.75 with FP16 and 0.05 with INT8."""
+    counted = {"aic_mac_fp16_ratio": "0.75", "aic_mac_int8_ratio": "0.05", "Wait Time(us)": "0"}
+    (kernel,) = kernels(tmp_path, table({**MATMUL, **counted}))
+    assert kernel.mac_ratio == pytest.approx(0.8)
+
+
 def test_what_a_table_lacks_stays_unknown(tmp_path: Path) -> None:
     """No zero stands for it."""
     (kernel,) = kernels(tmp_path, table({**MATMUL, "Wait Time(us)": "N/A", "Stream ID": "N/A", "Block Dim": "nan"}))
