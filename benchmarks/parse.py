@@ -85,8 +85,9 @@ def compare(trace: Path, hta_python: str | None, peaks: tuple[float, float]) -> 
     stored = trace.read_bytes()
     raw = gzip.decompress(stored) if trace.suffix == ".gz" else stored
     own = best(lambda: parsers.read([trace]))
+    root = list[Event] if raw.lstrip().startswith(b"[") else _Events  # Ascend's timelines are bare lists
     rows = [
-        ("typed msgspec pass, decompressed", best(lambda: msgspec.json.decode(raw, type=_Events))),
+        ("typed msgspec pass, decompressed", best(lambda: msgspec.json.decode(raw, type=root))),
         ("orjson.loads, decompressed", best(lambda: orjson.loads(raw))),
     ]
     if hta_python:
