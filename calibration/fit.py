@@ -1,8 +1,8 @@
 """fit: parameters of a cost model from samples, with errors, correlations and outliers.
 
 Residuals are log(predicted / measured) by default. Where the samples cannot determine a parameter, or it ends at a
-bound, the fit is refused with a sentence; a parameter that its model marks optional is held where it ended instead, and
-the result says so.
+bound, the fit is refused with a sentence; a parameter that its model marks optional is held where it ended instead, one
+that a profile knows at the profile's value, and the result says so.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ OUTLIER_SHARE = 0.05
 class FitOptions:
     """``start`` are values by parameter (of given ones: the values); ``seed`` is for resampling and random splits.
 
+    ``known`` are values of a profile: what the samples do not determine is held there rather than the fit refused.
     ``tolerance`` is relative, of cost and parameters. ``learned``: also learn a correction where the model has one; the
     parameters are those without it.
     """
@@ -42,6 +43,7 @@ class FitOptions:
     residual: Residual = Residual.LOG
     errors: Errors = Errors.AUTO
     start: Mapping[str, float] = field(default_factory=dict)
+    known: Mapping[str, float] = field(default_factory=dict)
     seed: int = 0
     tolerance: float = 1e-14
     learned: bool = False
@@ -71,7 +73,7 @@ class FitResult:
 def fit(model: CostModel, samples: Samples, options: FitOptions | None = None) -> FitResult:
     """Fit a cost model. :class:`FitError` says which parameters the samples do not determine, and what would help."""
     options = options or FitOptions()
-    problem, held = _affordable(pose(model, samples, options.residual, options.start))
+    problem, held = _affordable(pose(model, samples, options.residual, options.start), options.known)
     problem, rough, held = _determined(problem, held, options)
     while True:
         solution = solve(problem, options.loss, rough.start, options.tolerance, rough.scale)
@@ -79,7 +81,7 @@ def fit(model: CostModel, samples: Samples, options: FitOptions | None = None) -
         undetermined, covariances = _judge(problem, solution, jacobian, options)
         rough = _Rough(problem.values(solution.point), solution.scale)
         if undetermined is not None:
-            problem, held = _hold(problem, solution, undetermined, held)
+            problem, held = _hold(problem, solution, undetermined, held, options.known)
         elif (name := identify.one_too_many(problem, np.sqrt(np.diag(covariances)))) is not None:
             initial = model.initial()[name]
             problem, held = problem.holding(name, initial), held | {name: "one parameter too many"}
@@ -95,16 +97,31 @@ class _Rough:
     scale: float | None
 
 
-def _affordable(problem: Problem) -> tuple[Problem, dict[str, str]]:
+def _affordable(problem: Problem, known: Mapping[str, float]) -> tuple[Problem, dict[str, str]]:
     """The problem with as many optional parameters as it has sizes for; :class:`FitError` with too few for any."""
     held: dict[str, str] = {}
     while (reason := identify.too_few_sizes(problem)) is not None:
-        name = identify.optional_of(problem, tuple(spec.name for spec in problem.free))
+        free = tuple(spec.name for spec in problem.free)
+        name = identify.optional_of(problem, free)
         if name is None:
-            raise FitError(f"{problem.model.name}: {reason}; {_sources(problem)}")
+            problem, held = _hold_known(problem, identify.Undetermined(free, reason, "too few sizes"), held, known)
+            continue
         spec = next(spec for spec in problem.free if spec.name == name)
         problem, held = problem.holding(name, spec.initial), held | {name: "too few sizes"}
     return problem, held
+
+
+def _hold_known(
+    problem: Problem, undetermined: identify.Undetermined, held: dict[str, str], known: Mapping[str, float]
+) -> tuple[Problem, dict[str, str]]:
+    """The problem with one undetermined parameter at a profile's value; :class:`FitError` where the profile has none.
+
+    The last one that is free is never held: nothing would be fitted.
+    """
+    name = next((name for name in reversed(undetermined.names) if name in known), None)
+    if name is None or len(problem.free) == 1:
+        raise FitError(f"{problem.model.name}: {undetermined.reason}; {_sources(problem)}")
+    return problem.holding(name, known[name]), held | {name: f"as in the base profile ({undetermined.short})"}
 
 
 def _determined(problem: Problem, held: dict[str, str], options: FitOptions) -> tuple[Problem, _Rough, dict[str, str]]:
@@ -119,7 +136,7 @@ def _determined(problem: Problem, held: dict[str, str], options: FitOptions) -> 
         start = part.values(solution.point)
         if undetermined is None:
             return problem, _Rough(start, solution.scale), held
-        problem, held = _hold(problem, solution, undetermined, held)
+        problem, held = _hold(problem, solution, undetermined, held, options.known)
 
 
 def _undetermined_by_part(
@@ -151,12 +168,13 @@ def _judge(
 
 
 def _hold(
-    problem: Problem, solution: Solution, undetermined: identify.Undetermined, held: dict[str, str]
-) -> tuple[Problem, dict[str, str]]:
-    """The problem without one optional parameter; :class:`FitError` where none of the undetermined is optional."""
+    problem: Problem, solution: Solution, undetermined: identify.Undetermined, held: dict[str, str],
+    known: Mapping[str, float],
+) -> tuple[Problem, dict[str, str]]:  # fmt: skip
+    """The problem without one optional parameter of the undetermined ones, else with one at a profile's value."""
     name = identify.optional_of(problem, undetermined.names)
     if name is None:
-        raise FitError(f"{problem.model.name}: {undetermined.reason}; {_sources(problem)}")
+        return _hold_known(problem, undetermined, held, known)
     value = problem.values(solution.point)[name]
     return problem.holding(name, value), held | {name: undetermined.short}
 

@@ -106,8 +106,8 @@ def calibrate(
 
 def explain(model: CostModel, key: Mapping[str, str], rows: Samples, target: Target, options: FitOptions) -> Explained:
     """One fit with its scores. :class:`FitError` where the rows do not determine it."""
-    start = start_values(model, target.base, key.get("dtype", "")) | dict(options.start)
-    mine = replace(options, start=start)
+    known = start_values(model, target.base, key.get("dtype", ""))
+    mine = replace(options, start=known | dict(options.start), known=known)
     result = fit(model, rows, mine)
     held_out = scores(rows, result, mine)
     every = {"fit": result.score, **held_out.scores}

@@ -17,6 +17,7 @@ from replay.graph.types import Graph, OpKind
 from replay.program.gemm_shapes import gemm_shapes
 from replay.program.op_class import OpClass, op_classes
 from replay.program.origins import origins
+from replay.program.table_products import TableProducts, table_products
 from replay.samples import Samples
 from replay.trace import CollectiveKind, Trace
 
@@ -38,10 +39,12 @@ def samples_of_trace(trace: Trace) -> Samples:
 
 
 def _gemms(graph: Graph, trace: Trace) -> list[Row]:
-    """One row a dense GEMM whose operator tells its shape."""
-    gemms = np.asarray(op_classes(graph) == OpClass.GEMM)
+    """One row a dense GEMM whose shape the kernel table or the operator tells."""
+    table = table_products(graph, trace)
+    gemms = np.asarray(op_classes(graph) == OpClass.GEMM) & ~table.known
+    listed = np.flatnonzero(table.known & (table.experts == 1) & (graph.duration_ns > 0))
+    found = [_listed(graph, trace, table, op) for op in listed.tolist()]
     shapes = gemm_shapes(graph, trace, origins(graph, trace), gemms)
-    found = []
     for op in np.flatnonzero(gemms & (shapes.flops > 0) & (shapes.experts == 1) & (graph.duration_ns > 0)):
         n, k = float(shapes.columns[op]), float(shapes.inner[op])
         dtype = _dtype(trace, int(shapes.operator[op]))
@@ -51,6 +54,11 @@ def _gemms(graph: Graph, trace: Trace) -> list[Row]:
             sizes |= elements.sizes()
         found.append(_row("gemm", graph, trace, int(op), sizes, dtype))
     return found
+
+
+def _listed(graph: Graph, trace: Trace, table: TableProducts, op: int) -> Row:
+    sizes = {name: float(column[op]) for name, column in table.sizes.items()}
+    return _row("gemm", graph, trace, op, sizes, table.dtypes[int(table.dtype[op])])
 
 
 def _collectives(graph: Graph, trace: Trace) -> list[Row]:

@@ -1,7 +1,8 @@
 """Formats of measured times: logs of link tests, tables of op latencies. One file per format.
 
 A text format offers ``FORMAT``, ``sniff(head: bytes) -> bool`` and ``read(file: SourceFile) -> Samples``; a table
-format (CSV, Parquet) ``FORMAT``, ``claims(columns) -> bool`` and ``read_table(table: Table) -> Samples``.
+format (CSV, Parquet) ``FORMAT``, ``claims(columns) -> bool`` and ``read_table(table: Table) -> Samples``; one that
+reads tables in its own way ``FORMAT``, ``claims_head(head: bytes) -> bool`` and ``read(file: SourceFile) -> Samples``.
 """
 
 from __future__ import annotations
@@ -73,7 +74,11 @@ def read_samples(sources: Sequence[Path], mapping: Mapping | None = None) -> Sam
 def read_file(file: SourceFile, mapping: Mapping | None = None) -> Samples:
     """Samples of one file. Raises :class:`TraceError` with reason (and line) where it holds none."""
     head = file.head()
-    samples = _of_table(read_table(file, head), mapping) if is_table(head, file.name) else _of_text(file, head)
+    own = next((module for module in _formats("claims_head") if module.claims_head(head)), None)
+    if own is not None:
+        samples: Samples = own.read(file)
+    else:
+        samples = _of_table(read_table(file, head), mapping) if is_table(head, file.name) else _of_text(file, head)
     if not len(samples):
         why = "; ".join(samples.notes) or f"{file.name}: no measurement in it"
         raise TraceError(why)
@@ -99,7 +104,7 @@ def _of_text(file: SourceFile, head: bytes) -> Samples:
             found: Samples = module.read(file)
             return found
     first = next((line for line in head.decode("utf-8", "replace").splitlines() if line.strip()), "")
-    known = ", ".join(module.FORMAT for module in (*_formats("sniff"), *_formats("claims")))
+    known = ", ".join(module.FORMAT for module in (*_formats("sniff"), *_formats("claims"), *_formats("claims_head")))
     raise _UnknownKindError(
         f"{file.name}:1: holds no measurement that is known ({first.strip()[:80]!r}); known: {known}"
     )

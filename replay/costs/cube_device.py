@@ -1,8 +1,4 @@
-"""Which Ascend device a profile is of: named, or told by the counters of its kernel table.
-
-A kernel table counts the time of the cores that a kernel was spread over, and their cycles: clock = cycles / (time ·
-blocks). The share of all cores' cycles that it prints gives their number: cores = time · blocks / (share · duration).
-"""
+"""Which Ascend device a profile is of: named, or told by the counters of its kernel table."""
 
 from __future__ import annotations
 
@@ -12,12 +8,8 @@ import numpy as np
 
 import hwprofiles
 from hwprofiles import HardwareProfile
-from replay.core.columns import Float64
-from replay.core.units import NS_PER_S
+from parsers.ascend.cores import Counted, cores_and_clock
 from replay.trace import Trace
-
-_SPREAD = 0.02  # counters that disagree by more tell nothing
-_WHOLE = 0.05  # a number of cores this near to a whole one is that
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +28,15 @@ def cube_device(trace: Trace, named: HardwareProfile | None) -> tuple[CubeDevice
     cores, clock_hz = counted(trace)
     alike = hwprofiles.alike(cores, clock_hz) if cores is not None and clock_hz is not None else ()
     profile = named or (alike[0] if alike else None)
-    used = _whole(profile.get("cores")) if profile is not None else None
-    clock = clock_hz or (profile.get("clock_hz") if profile is not None else None)
+    told = (None, None) if profile is None else (profile.get("cores"), profile.get("clock_hz"))
+    used, clock = cores or told[0], clock_hz or told[1]
     device = CubeDevice(
-        cores or used, None if clock is None else clock / 1e6, None if profile is None else profile.name,
-        tuple(other.name for other in alike), _sentence(trace, (cores, clock_hz), named, alike),
-    )  # fmt: skip
+        cores=None if used is None else round(used),
+        clock_mhz=None if clock is None else clock / 1e6,
+        profile=None if profile is None else profile.name,
+        alike=tuple(other.name for other in alike),
+        sentence=_sentence(trace, (cores, clock_hz), named, alike),
+    )
     return device, profile
 
 
@@ -51,25 +46,13 @@ def counted(trace: Trace) -> tuple[int | None, float | None]:
     if details is None or details.counters is None:
         return None, None
     counters = details.counters
-    used = (counters.cube_ns > 0) & (counters.cube_cycles > 0) & (counters.blocks > 0)
-    used &= ~np.isin(np.array(details.core), ("AI_VECTOR_CORE", "MIX_AIV", "AI_CPU"))
-    work = counters.cube_ns[used].astype(np.float64) * counters.blocks[used]
-    clock = _agreed(counters.cube_cycles[used] / np.maximum(work, 1.0) * NS_PER_S)
-    share = details.cube_utilization_pct[used] / 100.0 * trace.dur_ns[details.event[used]]
-    told = np.nan_to_num(share) > 0
-    return _whole(_agreed(work[told] / share[told])), clock
-
-
-def _agreed(values: Float64) -> float | None:
-    """The median, where most values agree with it."""
-    if not len(values):
-        return None
-    middle = float(np.median(values))
-    return middle if float(np.median(np.abs(values - middle))) <= _SPREAD * middle else None
-
-
-def _whole(value: float | None) -> int | None:
-    return None if value is None or abs(value - round(value)) > _WHOLE or round(value) < 1 else round(value)
+    on_cube = np.flatnonzero(np.isin(np.array(details.core), ("AI_CORE", "MIX_AIC")))
+    return cores_and_clock(
+        Counted(
+            trace.dur_ns[details.event[on_cube]], details.cube_utilization_pct[on_cube], counters.blocks[on_cube],
+            counters.cube_ns[on_cube], counters.cube_cycles[on_cube],
+        )
+    )  # fmt: skip
 
 
 def _sentence(

@@ -22,6 +22,7 @@ class TableProducts:
     ``dtypes`` and is known of any kernel in the table, -1 of others: what is multiplied, ``tf32`` being HF32."""
 
     known: Bool
+    experts: Float64
     inner: Float64  # k of all experts together, where they share rows
     sizes: dict[str, Float64]
     dtype: Int32
@@ -48,7 +49,7 @@ def table_products(graph: Graph, trace: Trace) -> TableProducts:
     """What the trace's kernel table says of each op; nothing known where there is no table."""
     count, words = len(graph), Interner()
     sizes = np.zeros((count, len(_SIZES)))
-    inner = np.zeros(count)
+    experts, inner = np.zeros(count), np.zeros(count)
     dtype = np.full(count, MISSING, np.int32)
     if trace.details is not None and len(trace.details):
         ops = _ops_of(graph, trace, trace.details)
@@ -60,9 +61,9 @@ def table_products(graph: Graph, trace: Trace) -> TableProducts:
                 product, word = found
                 columns = sizes_of(product, word)
                 sizes[op] = [columns[name][0] for name in _SIZES]
-                inner[op] = product.k
+                experts[op], inner[op] = product.experts, product.k
     columns = {name: sizes[:, at].copy() for at, name in enumerate(_SIZES)}
-    return TableProducts(columns["batch"] > 0, inner, columns, dtype, words.names)
+    return TableProducts(columns["batch"] > 0, experts, inner, columns, dtype, words.names)
 
 
 def _ops_of(graph: Graph, trace: Trace, details: KernelDetails) -> Int64:

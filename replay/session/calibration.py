@@ -19,9 +19,10 @@ from calibration.trace_samples import samples_of_trace
 from hwprofiles.schema import HardwareProfile
 from hwprofiles.write import to_toml
 from parsers import read
-from parsers.samples import find_samples
+from parsers.samples import ascend_kernels, find_samples
 from parsers.samples._mapping import load as load_mapping
 from replay.core.errors import RefusedError, ReplayError, TraceError
+from replay.costs.counted_device import counted_device
 from replay.report.calibration.document import document
 from replay.samples import Samples
 from replay.session.write import require_bokeh, writing
@@ -71,12 +72,16 @@ def _samples(sources: Sequence[Path], request: Request) -> Samples:
     recorded = _trace(sources) if found.unknown else None
     if recorded is None:
         return found.merged()
+    if recorded.not_replayable and found.parts:  # tables of a trace whose timeline is missing: they gave what they have
+        return replace(found, unknown=()).merged()
     try:
         timed = samples_of_trace(recorded)
     except ReplayError as error:
         if not found.parts:
             raise
         return replace(found, unknown=(str(error),)).merged()
+    if any(part.software.equal(ascend_kernels.SOFTWARE).any() for part in found.parts):
+        timed = timed.take(~timed.op.equal("gemm"))  # the kernel table has these, and those of the other steps
     return replace(found, parts=(*found.parts, timed), unknown=()).merged()
 
 
@@ -129,6 +134,8 @@ def _target(samples: Samples, request: Request) -> Target:
     """What to make: based on the profile named, else on the one that lists the device of the samples, if any."""
     devices = tuple(name for name in samples.device.present() if name)
     base = hwprofiles.load(request.base) if request.base else _of_devices(devices)
+    if base is None and (counted := counted_device(samples)) is not None:
+        return Target(request.name, counted.title, devices, counted)
     title = base.title if base is not None else ", ".join(devices) or request.name
     known = base.devices if base is not None else ()
     return Target(request.name, title, tuple(dict.fromkeys((*known, *devices))), base)

@@ -134,3 +134,20 @@ def test_soft_l1_influence_by_hand() -> None:
 
 def test_the_scale_ignores_outliers() -> None:
     assert scale_of(np.array([-1.0, 1.0, -1.0, 1.0, 1e9])) == pytest.approx(1.4826)
+
+
+def test_what_a_profile_knows_is_held_there_where_the_samples_do_not_tell_it() -> None:
+    """Messages of 1 to 32 bytes, 1 % up and down, tell the latency alone; the bandwidth is that of the profile."""
+    small = np.array([1.0, 2.0, 4.0, 8.0, 16.0, 32.0])
+    shaken = exact(small) * np.array([1.01, 0.99, 0.99, 1.01, 1.01, 0.99])
+    found = fit(link_model(), samples(small, shaken), FitOptions(known={"bytes_per_s": 2e11}))
+    assert found.values["bytes_per_s"] == 2e11
+    assert found.values["latency_ns"] == pytest.approx(LATENCY_NS, rel=0.01)
+    assert set(found.stderr) == {"latency_ns"}
+    assert "base profile" in found.held["bytes_per_s"]
+
+
+def test_the_last_parameter_is_never_held() -> None:
+    one = np.full(6, 1024.0)
+    with pytest.raises(FitError, match="1 distinct size"):
+        fit(link_model(), samples(one, exact(one)), FitOptions(known={"bytes_per_s": 2e11, "latency_ns": 1e4}))
