@@ -53,8 +53,16 @@ def match_key(trace: Trace, event: int, counter: dict[Hashable, int]) -> tuple[H
     if group >= 0 and c.sequence[row] >= 0:
         return ("sequence", group, int(c.sequence[row]), kind)
     key = ("order", group, kind)
+    if _is_pair(trace, row):
+        key = ("p2p", group, kind, frozenset((rank, int(c.peer[row]))))
     counter[rank, key] = count = counter.get((rank, key), -1) + 1
     return (*key, count)
+
+
+def _is_pair(trace: Trace, row: int) -> bool:
+    """Whether a fused exchange has one partner, and no count that the whole group shares."""
+    c = trace.collectives
+    return bool(c.kind[row] == CollectiveKind.SEND_RECV and c.peer[row] >= 0 and c.sequence[row] < 0)
 
 
 def match(trace: Trace, events: Int64, offset_ns: dict[int, int]) -> Matched:
@@ -86,7 +94,7 @@ def lost_members(trace: Trace, matched: Matched) -> int:
 def group_size(trace: Trace, event: int) -> int:
     """Members the collective has: its group's, two for a send or receive, else the world's; -1 unknown."""
     row = int(trace.comm[event])
-    if trace.collectives.kind[row] in _PAIRWISE:
+    if trace.collectives.kind[row] in _PAIRWISE or _is_pair(trace, row):
         return 2
     code = int(trace.collectives.group[row])
     if code >= 0:

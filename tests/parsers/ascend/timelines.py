@@ -92,4 +92,4 @@ def sub_task(name: str, span: Span, *, ranks: tuple[int, int], plane: int = 1, s
 
 def collectives(*rows: Event, group: str = "Group 7 Communication") -> list[Event]:
     """A communication process with one group and two planes."""
-    return [*named(HCCL, "Communication", {0: group, 1: "Plane 0", 2: "Plane 1"}), *rows]
+    return [*named(HCCL, "Communication", {0: group, 1: "Plane 0", 2: "Plane 1"}, "NPU 0"), *rows]
