@@ -69,10 +69,15 @@ def _begins(device: Timed, rows: Int64) -> Int64:
 
 
 def _in_order(executions: list[tuple[int, int]], cann: Timed, calls: Int64) -> dict[tuple[int, int], int]:
-    """(begin, model) of every execution → its call; ends whose other half was not recorded stay alone."""
-    extra = len(executions) - len(calls)
-    for skipped in dict.fromkeys((max(extra, 0), 0)):  # of executions, whose calls came before the recording
-        pairs = list(zip(executions[skipped:], calls.tolist(), strict=False))
+    """(begin, model) of every execution → its call; ends whose other half was not recorded stay alone.
+
+    A call that sinks its data makes the device go through the model many times (MindSpore's ``dataset_sink_mode``).
+    Else, where there are more executions than calls, the calls of the first were made before the recording.
+    """
+    each, rest = divmod(len(executions), len(calls))
+    sunk = np.repeat(calls, each if not rest else 1).tolist()
+    for skipped, callers in ((0, sunk), (max(len(executions) - len(calls), 0), calls.tolist()), (0, calls.tolist())):
+        pairs = list(zip(executions[skipped:], callers, strict=False))
         if all(int(cann.start_ns[call]) <= begin for (begin, _), call in pairs):
             return dict(pairs)
     return {}

@@ -75,6 +75,12 @@ def test_calls_whose_work_was_not_recorded_launch_nothing() -> None:
     assert sorted({time for _, time, _ in found}) == [0, 50]
 
 
+def test_a_call_may_execute_its_model_many_times() -> None:
+    """Data sunk into the device: six executions behind two calls that were made before all of them."""
+    found = launches(content_of(make.graph(executions=6, calls=2)))
+    assert [time for _, time, name in found if name == "Mul"] == [0, 0, 0, 50, 50, 50]
+
+
 def test_a_graph_replays(tmp_path: Path) -> None:
     """One host call, its device graph behind it."""
     trace = parsers.read([make.write(tmp_path, make.graph(executions=6, calls=6, first_call=90, period=100))])
