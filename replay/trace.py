@@ -181,6 +181,15 @@ class StepTableRow:
 
 
 @dataclass(frozen=True, slots=True)
+class MemoryPeak:
+    """The most that a rank held of its device's memory, bytes; -1 unknown."""
+
+    rank: int
+    allocated_nbytes: int  # by the framework
+    reserved_nbytes: int  # by the process
+
+
+@dataclass(frozen=True, slots=True)
 class Health:
     """What happened to the input on its way in. Nothing is dropped without a count here."""
 
@@ -249,6 +258,7 @@ class Trace:
     metadata: dict[str, str] = field(default_factory=dict)  # producer facts worth showing (versions, options)
     details: KernelDetails | None = None  # of a kernel table beside the timeline
     step_table: tuple[StepTableRow, ...] = ()  # the profiler's own account of its steps, to be held against ours
+    memory: tuple[MemoryPeak, ...] = ()  # of the ranks that recorded it
     not_replayable: str = ""  # why its events, which can be looked at, cannot be replayed
     layout: dict[str, int] = field(default_factory=dict)  # sizes that the job recorded of itself, by Layout's words
     world_evidence: str = RECORDED  # how ``world_size`` is known

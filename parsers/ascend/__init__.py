@@ -76,10 +76,12 @@ def read(files: Sequence[SourceFile], options: ReadOptions, *, piece_bytes: int 
     numbers = _numbers(trace, ranks)
     trace = with_details(trace, {number: rank.kernels for number, rank in zip(numbers, ranks, strict=True)})
     steps = [replace(row, rank=number) for number, rank in zip(numbers, ranks, strict=True) for row in rank.steps]
+    memory = [replace(peak, rank=number) for number, rank in zip(numbers, ranks, strict=True) for peak in rank.memory]
     return replace(
         trace,
         health=trace.health.merged(_left_out(folders, repeated)).merged(losses.health()),
         step_table=_all_steps(steps, cluster),
+        memory=tuple(memory),
         not_replayable="" if timed else _why_not(folders),
         layout=job.layout,
         world_evidence=job.evidence,

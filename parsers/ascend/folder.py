@@ -28,6 +28,7 @@ class Role(Enum):
     INFO = "profiler settings"
     METADATA = "profiler metadata"
     TASKS = "task table"
+    MEMORY = "memory table"
     TABLE = "statistics table"
     DATABASE = "sqlite export"
     STATISTICS = "sqlite statistics"
@@ -58,7 +59,8 @@ _RANK_FOLDER = re.compile(r"_ascend_(?:pt|ms)$", re.IGNORECASE)
 _RAW_FOLDER = re.compile(r"^PROF_\d+|^FRAMEWORK$", re.IGNORECASE)
 _LIST = re.compile(rb"\A(?:\xef\xbb\xbf)?\s*\[")
 _TIMELINE = re.compile(
-    rb'"(?:Ascend Hardware|Task Scheduler|Overlap Analysis|CANN)"|"(?:AscendCL|Node|Hccl|HCCL|Communication|Runtime|Dequeue)@'
+    rb'"(?:Ascend Hardware|Task Scheduler|Overlap Analysis|CANN)"'
+    rb'|"(?:AscendCL|Node|Hccl|HCCL|Communication|Runtime|Dequeue)@'
     rb'|"(?:async_npu|async_task_queue|HostToDevice)"|"Physic Stream Id"|"ts"\s*:\s*"\d{15,17}\.\d{1,3}"'
 )
 _HEADERS: tuple[tuple[Role, tuple[bytes, ...]], ...] = (
@@ -76,6 +78,7 @@ _HEADERS: tuple[tuple[Role, tuple[bytes, ...]], ...] = (
     (Role.TABLE, (b"Host Self Duration(us)",)),
     (Role.TABLE, (b"kernel_name", b"stream_id")),
     (Role.TABLE, (b"OP Type", b"Total Time(us)", b"Ratio(%)")),
+    (Role.MEMORY, (b"Component", b"Timestamp(us)", b"Total Allocated(MB)")),
     (Role.TABLE, (b"Component", b"Timestamp(us)")),
     (Role.TABLE, (b"Device Type", b"Size(KB)")),
     (Role.TABLE, (b"Op Name", b"Graph ID", b"Size(KB)")),

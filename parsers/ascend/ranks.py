@@ -16,13 +16,14 @@ from parsers.ascend.events import Timeline
 from parsers.ascend.exports import read_statistics
 from parsers.ascend.folder import RankFiles, Role
 from parsers.ascend.kernels import KernelRow, kernels_of, read_kernels
+from parsers.ascend.memory import read_memory
 from parsers.ascend.recorded import Recording, read_recording
 from parsers.ascend.rows import AscendContent, read_rows
 from parsers.ascend.steps import read_steps, step_row
 from parsers.ascend.tabled import device_of, tabled_rows
 from parsers.ascend.tables import Described, Settings, read_described
 from replay.core.units import NS_PER_US
-from replay.trace import MISSING, Health, StepTableRow
+from replay.trace import MISSING, Health, MemoryPeak, StepTableRow
 
 OF_OPS = (Role.KERNELS, Role.TASKS, Role.COMMUNICATION, Role.STEPS)  # what tells of ops or steps without a timeline
 
@@ -39,6 +40,7 @@ class Rank:
     steps: tuple[StepTableRow, ...]
     health: Health
     folder: Path = Path()
+    memory: tuple[MemoryPeak, ...] = ()
 
 
 def read_folder(folder: RankFiles, piece_bytes: int, *, keep_modules: bool) -> list[Rank]:
@@ -51,9 +53,10 @@ def read_folder(folder: RankFiles, piece_bytes: int, *, keep_modules: bool) -> l
     told = described.settings.rank
     number = told if told != MISSING else rank_in_name(folder.folder.name)
     steps = read_steps(folder.of(Role.STEPS), number, losses)
+    memory = read_memory(folder.of(Role.MEMORY), number, losses)
     lost = losses.health().merged(Health(warnings=described.damaged))
     name = next(file.name for role in OF_OPS for file in folder.of(role))
-    rank = Rank(name, number, described, tabled_rows([], []), kernels, steps, lost, folder.folder)
+    rank = Rank(name, number, described, tabled_rows([], []), kernels, steps, lost, folder.folder, memory)
     return _by_device(rank)
 
 
@@ -68,11 +71,12 @@ def _recorded(folder: RankFiles, recording: Recording, *, keep_modules: bool) ->
     number = told if told != MISSING else rank_in_name(folder.folder.name)
     steps = read_steps(folder.of(Role.STEPS), number, losses)
     steps = steps or tuple(step_row(row, number) for row in statistics.steps)
+    memory = read_memory(folder.of(Role.MEMORY), number, losses)
     unused = {recording.unused: 1} if recording.unused else {}
     warnings = (*described.damaged, *statistics.damaged)
     health = losses.health().merged(Health(skipped=unused, warnings=warnings))
     ranks = [
-        Rank(recording.file, number, described, content, kernels, steps, _health(part, content), folder.folder)
+        Rank(recording.file, number, described, content, kernels, steps, _health(part, content), folder.folder, memory)
         for part, content in parts
     ]
     ranks[0] = replace(ranks[0], health=ranks[0].health.merged(health))
@@ -89,6 +93,7 @@ def _of_device(rank: Rank, recording: Recording) -> Rank:
         described=replace(rank.described, settings=settings, statistics=[]),
         kernels=[row for row in rank.kernels if row.device == device],
         steps=(),
+        memory=(),
     )
 
 
@@ -147,7 +152,9 @@ def _by_device(rank: Rank) -> list[Rank]:
         health = Health(events=len(own)) if found else rank.health.merged(Health(events=len(own)))
         content = tabled_rows(own, [], device)
         found.append(
-            replace(rank, number=MISSING, described=nobody, content=content, kernels=own, steps=(), health=health)
+            replace(
+                rank, number=MISSING, described=nobody, content=content, kernels=own, steps=(), health=health, memory=()
+            )
         )
     return found
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from rich.console import RenderableType
 from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from replay.report.ascend import PARTS, CommunicationRow, Durations, StepRow
 from replay.report.cube_text import cube_tables
@@ -51,6 +52,11 @@ def ascend_tables(result: Inspection) -> Iterable[RenderableType]:
         for call in facts.host_api[:_SHOWN]:
             table.add_row(escape(call.level), escape(short(call.api)), *_cells(call.durations))
         yield table
+    if "peak_reserved_gib" in result.memory:
+        peaks = (result.memory["peak_gib"], result.memory["peak_reserved_gib"])
+        allocated, reserved = ("-" if peak is None else f"{peak:.2f}" for peak in peaks)
+        yield heading("Memory of the fullest rank")
+        yield Text(f"  {allocated} GiB allocated, {reserved} GiB reserved")
     if facts.steps:
         yield heading("Steps by Ascend's definitions, ms: counted (as in step_trace_time.csv)")
         yield _steps(facts.steps)

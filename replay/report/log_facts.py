@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from replay.core.columns import Bool, Float64
+from replay.core.columns import Bool, Float64, Int32, Int64
 from replay.core.units import GIB, NS_PER_S, ns_to_ms, percent
 from replay.costs.logged_flops import Iteration, implied
 from replay.costs.training_flops import lacking, training_flops, utilisation, with_recomputation
@@ -234,17 +234,22 @@ def timer_rows(job: Job) -> tuple[TimerRow, ...]:
 def memory_facts(job: Job) -> dict[str, Any]:
     """Largest allocation of every pipeline stage and of the job, GiB, of the run used; peak of what is reserved."""
     memory = job.log.memory
-    facts: dict[str, Any] = {"per_stage_gib": [], "peak_gib": None}
     here = memory.run == (job.step.run if job.step else 0)
-    if not here.any():
-        return facts
-    peak, reserved = memory.max_allocated_nbytes[here], memory.max_reserved_nbytes[here]
-    facts["peak_gib"] = float(peak.max()) / GIB
+    peaks = memory.max_allocated_nbytes[here], memory.max_reserved_nbytes[here]
+    return peak_facts(memory.rank[here], *peaks, job.layout)
+
+
+def peak_facts(rank: Int32, allocated: Int64, reserved: Int64, layout: Layout | None) -> dict[str, Any]:
+    """The same of peaks, bytes, that some ranks reported; -1 unknown."""
+    facts: dict[str, Any] = {"per_stage_gib": [], "peak_gib": None}
     if (reserved >= 0).any():
         facts["peak_reserved_gib"] = float(reserved.max()) / GIB
-    if job.layout and int(memory.rank[here].max()) < job.layout.world_size:
-        stages = _stage(memory.rank[here], job.layout)
-        peaks = [peak[stages == stage] for stage in range(job.layout.pp)]
+    if not (allocated >= 0).any():
+        return facts
+    facts["peak_gib"] = float(allocated.max()) / GIB
+    if layout and int(rank.max()) < layout.world_size:
+        stages = _stage(rank, layout)
+        peaks = [allocated[(stages == stage) & (allocated >= 0)] for stage in range(layout.pp)]
         facts["per_stage_gib"] = [float(largest.max()) / GIB if len(largest) else None for largest in peaks]
     return facts
 

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
 
 from replay.core.units import NS_PER_US, percent
 from replay.graph.types import Graph, GraphHealth
+from replay.layout import Layout
 from replay.recording import PipelineRecording
+from replay.report.log_facts import peak_facts
 from replay.report.result import HealthFacts, InputFacts
 from replay.trace import Health, Trace
 
@@ -22,6 +27,13 @@ def trace_facts(trace: Trace, health: GraphHealth | None) -> InputFacts:
         steps=health.steps if health else (),
         step_used=health.step_label if health else "",
     )
+
+
+def memory_facts(trace: Trace, layout: Layout) -> dict[str, Any]:
+    """Peak memory of the ranks that recorded theirs."""
+    peaks = np.array([(peak.rank, peak.allocated_nbytes, peak.reserved_nbytes) for peak in trace.memory], np.int64)
+    rank, allocated, reserved = peaks.reshape(-1, 3).T
+    return peak_facts(rank, allocated, reserved, layout)
 
 
 def recording_facts(recording: PipelineRecording, step_used: str) -> InputFacts:

@@ -15,10 +15,11 @@ from parsers.ascend.csv_rows import Losses
 from parsers.ascend.folder import RankFiles, Role, role_of
 from parsers.ascend.kernels import KernelRow, read_kernels
 from parsers.ascend.matrix import links_of, partners, sizes_of
+from parsers.ascend.memory import read_memory
 from parsers.ascend.steps import read_steps
 from parsers.ascend.tables import operators, read_described
 from parsers.source import SourceFile
-from replay.trace import CollectiveKind, Trace
+from replay.trace import CollectiveKind, MemoryPeak, Trace
 from tests.parsers.ascend import folders as make
 from tests.parsers.ascend.layouts import MATMUL, put, table
 
@@ -255,3 +256,22 @@ def test_nothing_in_any_table_is_nan(tmp_path: Path) -> None:
     for row in kernels(tmp_path, table(*(json.loads(json.dumps(row)) for row in rows))):
         assert row.mac_ratio != float("inf")
         assert min(row.wait_ns, row.blocks, row.cube_ns) >= -1
+
+
+@pytest.mark.parametrize(
+    ("rows", "peak"),
+    [
+        ("APP,1,,1024,NPU:0\nPTA,2,512,768,NPU:0\nPTA+GE,2,640,800,NPU:0\nPTA,3,100,768,NPU:0\n", (640, 1024)),
+        ("PTA,1,512.5,768,NPU:0\n", (512.5, 768)),
+        ("GE,1,0,0,NPU:0\nAPP,1,N/A,nan,NPU:0\n", None),
+    ],
+)
+def test_memory_is_the_most_of_the_widest_component(
+    tmp_path: Path, rows: str, peak: tuple[float, float] | None
+) -> None:
+    """What the frameworks allocated, and what the process holds, in MiB."""
+    text = "Component,Timestamp(us),Total Allocated(MB),Total Reserved(MB),Device Type\n" + rows
+    file = SourceFile(put(tmp_path / "memory_record.csv", text))
+    assert role_of(file.head()) is Role.MEMORY
+    found = read_memory([file], 3, Losses())
+    assert found == (() if peak is None else (MemoryPeak(3, round(peak[0] * 2**20), round(peak[1] * 2**20)),))
