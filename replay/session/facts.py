@@ -33,7 +33,7 @@ def memory_facts(trace: Trace, layout: Layout) -> dict[str, Any]:
     """Peak memory of the ranks that recorded theirs."""
     peaks = np.array([(peak.rank, peak.allocated_nbytes, peak.reserved_nbytes) for peak in trace.memory], np.int64)
     rank, allocated, reserved = peaks.reshape(-1, 3).T
-    return peak_facts(rank, allocated, reserved, layout)
+    return peak_facts(rank.astype(np.int32), allocated, reserved, layout)
 
 
 def recording_facts(recording: PipelineRecording, step_used: str) -> InputFacts:
