@@ -116,11 +116,13 @@ def _hold_known(
 ) -> tuple[Problem, dict[str, str]]:
     """The problem with one undetermined parameter at a profile's value; :class:`FitError` where the profile has none.
 
-    The last one that is free is never held: nothing would be fitted.
+    One that the model needs stays to be fitted: with all of them from the profile, the fit would say nothing new.
     """
     name = next((name for name in reversed(undetermined.names) if name in known), None)
-    if name is None or len(problem.free) == 1:
-        raise FitError(f"{problem.model.name}: {undetermined.reason}; {_sources(problem)}")
+    if name is None or not any(spec.name != name and not spec.optional for spec in problem.free):
+        also = [other for other in held if other in known]
+        neither = f", and {' and '.join(also)} not told either" if also else ""
+        raise FitError(f"{problem.model.name}: {undetermined.reason}{neither}; {_sources(problem)}")
     return problem.holding(name, known[name]), held | {name: f"as in the base profile ({undetermined.short})"}
 
 

@@ -97,9 +97,13 @@ def collective_time(profile: HardwareProfile, kind: CollectiveKind, nbytes: Size
 
 
 def best_fit(profile: HardwareProfile, kind: CollectiveKind, tier: str) -> Fitted | None:
-    """The best of the fits of a collective on a tier."""
-    op = kind.name.lower()
-    return best_of([fit for fit in profile.fitted if fit.key.get("op") == op and fit.key.get("tier") == tier])
+    """The best of the fits of a collective on a tier; messages stand for one another."""
+    kinds = (kind, *(other for other in MESSAGES if other is not kind)) if kind in MESSAGES else (kind,)
+    for op in (one.name.lower() for one in kinds):
+        fits = [fit for fit in profile.fitted if fit.key.get("op") == op and fit.key.get("tier") == tier]
+        if fits:
+            return best_of(fits)
+    return None
 
 
 def best_of(fits: Sequence[Fitted]) -> Fitted | None:
@@ -146,7 +150,7 @@ def _composed(profile: HardwareProfile, kind: CollectiveKind, size: Float64, nod
 
 
 def _link(profile: HardwareProfile, kind: CollectiveKind, tier: str) -> Link | None:
-    """The link of a tier as the ring of a collective sees it.
+    """The link of a tier as the usual algorithm of a collective sees it.
 
     A protocol for small messages whose latency the samples did not tell is left out: what a fit of ten ranks may give
     it for nothing would decide the time of eighty.
@@ -159,22 +163,47 @@ def _link(profile: HardwareProfile, kind: CollectiveKind, tier: str) -> Link | N
     return replace(link, protocols=()) if small.grade is Grade.ASSUMED else link
 
 
+@dataclass(frozen=True, slots=True)
+class _Links:
+    """Links of a profile: of a pair of a full mesh, of a node and between nodes, and how the weakest is known."""
+
+    pair: Link | None
+    intra: Link | None
+    inter: Link | None
+    grade: Grade
+    source: str
+
+
+def _links(profile: HardwareProfile) -> _Links:
+    """From the datasheet; a full mesh moves packets pair by pair, so fitted packets tell its links."""
+    intra, inter = (_flat_link(profile, tier, tier) for tier in ("intra_node", "inter_node"))
+    pair = _flat_link(profile, "intra_node_pair", "intra_node")
+    if pair is None:
+        return _Links(pair, intra, inter, Grade.DATASHEET, "datasheet")
+    inside, across = (_link(profile, CollectiveKind.SEND, tier) for tier in ("intra_node", "inter_node"))
+    if inside is None and across is None:
+        return _Links(pair, intra, inter, Grade.DATASHEET, "datasheet")
+    whole = inside is not None and across is not None
+    which = "" if whole else " inside a node" if across is None else " between nodes"
+    return _Links(inside or pair, intra, across or inter, Grade.EXTRAPOLATED, f"packets fitted{which}")
+
+
 def _datasheet(profile: HardwareProfile, kind: CollectiveKind, size: Float64, nodes: Nodes) -> Estimate | None:
     """Bandwidths and latencies of the profile with the usual algorithm."""
     if kind not in USUAL:
         return None
-    grade = np.full(len(size), Grade.DATASHEET, np.int8)
-    pair = _flat_link(profile, "intra_node_pair", "intra_node")
-    intra, inter = (_flat_link(profile, tier, tier) for tier in ("intra_node", "inter_node"))
+    links = _links(profile)
+    grade = np.full(len(size), links.grade, np.int8)
     if nodes.nodes > 1 and nodes.ranks_per_node > 1:
-        found = _two_tier_datasheet(kind, size, nodes, (pair, intra, inter))
-        return None if found is None else Estimate(found[0], grade, f"{found[1]}, datasheet")
-    meshed = nodes.nodes == 1 and pair is not None and kind in MESHES
-    link = pair if meshed else intra if nodes.nodes == 1 else inter
+        found = _two_tier_datasheet(kind, size, nodes, (links.pair, links.intra, links.inter))
+        return None if found is None else Estimate(found[0], grade, f"{found[1]}, {links.source}")
+    meshed = nodes.nodes == 1 and links.pair is not None and kind in (*MESHES, *MESSAGES)
+    link = links.pair if meshed else links.intra if nodes.nodes == 1 else links.inter
     if link is None:
         return None
-    name = MESHES[kind] if meshed else USUAL[kind]
-    return Estimate(members("replay.collectives")[name].time_ns(size, nodes.ranks, link), grade, f"{name}, datasheet")
+    name = MESHES[kind] if meshed and kind in MESHES else USUAL[kind]
+    time = members("replay.collectives")[name].time_ns(size, nodes.ranks, link)
+    return Estimate(time, grade, f"{name}, {links.source}")
 
 
 def _two_tier_datasheet(

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from hwprofiles import HardwareProfile
+from hwprofiles.fitted import Fitted
 from replay.core.columns import Bool, Float64, Int64
 from replay.core.dtypes import Elements, first_of, matrix_elements
 from replay.core.errors import RefusedError
@@ -79,14 +80,24 @@ def gemm_ratios(
 
 
 def _gemm_doubt(engines: tuple[GradedEngine, GradedEngine]) -> Doubt:
-    """Of a ratio new / old: the doubts of the new device, and those of the old one the other way round."""
-    low, high = FITTED
+    """Of a ratio new / old: the doubts of the new device, and those of the old one the other way round.
+
+    Those of a fit are at least :data:`FITTED`, more where it missed the rows that it had not seen by more.
+    """
+    missed = max((_missed(engine.fitted) for engine in engines if engine.fitted is not None), default=0.0)
+    low, high = min(FITTED[0], 1.0 / (1.0 + missed)), max(FITTED[1], 1.0 + missed)
     for engine, (least, most) in zip(
         engines, ((1 / DATASHEET_GEMM[1], 1 / DATASHEET_GEMM[0]), DATASHEET_GEMM), strict=True
     ):
-        if engine.grade is not Grade.FITTED:
+        if engine.fitted is None:
             low, high = min(low, low * least), max(high, high * most)
     return low, high
+
+
+def _missed(fit: Fitted) -> float:
+    """90th percentile of the error of rows that a fit had not seen, of those fitted where no split could be scored."""
+    score = fit.scores.get("random half") or fit.scores.get("fit")
+    return score.p90_pct / 100.0 if score is not None else 0.0
 
 
 def _by_dtype(trace: Trace, shapes: GemmShapes, gemms: Bool) -> Iterator[tuple[str, Int64]]:

@@ -147,7 +147,7 @@ def test_what_a_profile_knows_is_held_there_where_the_samples_do_not_tell_it() -
     assert "base profile" in found.held["bytes_per_s"]
 
 
-def test_the_last_parameter_is_never_held() -> None:
+def test_one_parameter_that_the_model_needs_is_always_fitted() -> None:
     one = np.full(6, 1024.0)
     with pytest.raises(FitError, match="1 distinct size"):
         fit(link_model(), samples(one, exact(one)), FitOptions(known={"bytes_per_s": 2e11, "latency_ns": 1e4}))

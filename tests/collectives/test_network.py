@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import hwprofiles
 from hwprofiles import HardwareProfile, Parameter
 from hwprofiles.fitted import Fitted, Score
 from replay.collectives import _hccl
@@ -17,7 +18,7 @@ from replay.core.errors import ProfileError
 from replay.core.evidence import Grade
 from replay.trace import CollectiveKind
 
-REDUCE = CollectiveKind.ALL_REDUCE
+REDUCE, GATHER = CollectiveKind.ALL_REDUCE, CollectiveKind.ALL_GATHER
 
 
 def flat(**values: float) -> dict[str, Parameter]:
@@ -148,3 +149,44 @@ def test_a_link_takes_the_faster_protocol() -> None:
 def test_protocols_that_cost_the_same_join_without_a_kink() -> None:
     link = Link(1e9, 900.0, 0.0, (Protocol(1e8, 0.0),))  # equal at 100 bytes: 1,000 ns each
     assert link.time_ns(100.0) == pytest.approx(1000 * 2 ** (-1 / 4))
+
+
+@pytest.mark.parametrize(
+    ("kind", "cards", "published"),
+    [(GATHER, 2, 38.0), (GATHER, 4, 64.0), (GATHER, 8, 149.0), (REDUCE, 2, 18.0), (REDUCE, 4, 30.0), (REDUCE, 8, 72.0)],
+)
+def test_a_910b_node_moves_as_much_as_was_published(kind: CollectiveKind, cards: int, published: float) -> None:
+    """GB/s of a large message over 2, 4 and 8 cards (limulidae): the mesh explains 2 and 8, four run 20 % below it."""
+    found = collective_time(hwprofiles.load("ascend-910b2"), kind, 1e9, Nodes(1, cards))
+    assert found is not None
+    assert 1e9 / float(found.time_ns[0]) == pytest.approx(published, rel=0.28)
+
+
+def test_two_devices_of_a_mesh_have_one_link() -> None:
+    """A message goes over the pair's link, not over all seven: 1e6 bytes in 1e6 ns, not 1e6 / 7."""
+    mesh = profile(intra_node_pair_bytes_per_s=1e9, intra_node_bytes_per_s=7e9)
+    found = collective_time(mesh, CollectiveKind.SEND, 1e6, Nodes(1, 2))
+    assert found is not None
+    assert found.time_ns[0] == pytest.approx(1e6)
+
+
+def test_packets_that_were_fitted_make_the_collectives_of_a_mesh() -> None:
+    """All-gather of 8,000 bytes among 4: 2,000 bytes a pair at 2e9 B/s and a latency of 100 ns: 1,100 ns."""
+    values = {"latency_ns": 100.0, "bytes_per_s": 2e9, "floor_ns": 0.0}
+    parameters = {name: Parameter(value, "", Grade.FITTED, "packets") for name, value in values.items()}
+    held = {
+        name: Parameter(0.1, "1", Grade.ASSUMED, "held") for name in ("small_latency_ratio", "small_bandwidth_ratio")
+    }
+    fit = Fitted("point_to_point", {"op": "send", "tier": "intra_node"}, parameters | held)
+    mesh = replace(profile(intra_node_pair_bytes_per_s=1e9, intra_node_bytes_per_s=7e9), fitted=(fit,))
+    found = collective_time(mesh, CollectiveKind.ALL_GATHER, 8e3, Nodes(1, 4))
+    assert found is not None
+    assert found.time_ns[0] == pytest.approx(1100)
+    assert (found.grade[0], found.formula) == (Grade.EXTRAPOLATED, "mesh_exchange, packets fitted inside a node")
+
+
+def test_a_message_one_way_is_known_from_messages_both_ways() -> None:
+    """sendrecv of nccl-tests, and packets of Ascend, say what a pipeline's send takes."""
+    fit = replace(fitted("point_to_point", "intra_node", 5.0), key={"op": "send", "tier": "intra_node"})
+    found = best_fit(profile(fit), CollectiveKind.SEND_RECV, "intra_node")
+    assert found is fit
