@@ -45,8 +45,10 @@ class Database:
         """Whether there is such a table, of any case, with rows that can be read."""
         return next(self.rows(table, ("rowid",)), None) is not None
 
-    def rows(self, table: str, columns: Sequence[str]) -> Iterator[tuple[Value, ...]]:
+    def rows(self, table: str, columns: Sequence[str], where: str = "") -> Iterator[tuple[Value, ...]]:
         """These columns of all rows, ``None`` for a column that is not there; no rows for a table that is not there.
+
+        ``where`` is a condition in SQL that keeps rows out that would only be let go of.
 
         A table that is damaged gives the rows before the damage.
         """
@@ -56,11 +58,20 @@ class Database:
         found = ", ".join(f'"{column}"' if column.lower() in known else _MISSING_COLUMN for column in columns)
         count = 0
         try:
-            for row in self.connection.execute(f'SELECT {found} FROM "{table}"'):
+            condition = f"WHERE {where}" if where else ""
+            for row in self.connection.execute(f'SELECT {found} FROM "{table}" {condition}'):
                 yield row
                 count += 1
         except DAMAGE as error:
             self.damaged.append(f"{self.name}: {table} is damaged after {count} rows ({error}); those are used")
+
+    def count(self, table: str, where: str) -> int:
+        """How many rows fulfil a condition in SQL, 0 where they cannot be counted."""
+        try:
+            (number,) = self.connection.execute(f'SELECT count(*) FROM "{table}" WHERE {where}').fetchone()
+        except DAMAGE:
+            return 0
+        return int(number)
 
     def lacking(self, table: str, columns: Sequence[str]) -> list[str]:
         """Those of ``columns`` that a table which is there does not have."""

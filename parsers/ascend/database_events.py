@@ -20,7 +20,8 @@ from parsers.ascend.database_tasks import read_device
 from parsers.ascend.events import PYTHON_FUNCTIONS, AscendArgs, AscendEvent, Timeline
 
 _LEVELS = {"acl": "AscendCL", "model": "Model", "node": "Node", "communication": "Communication", "runtime": "Runtime"}
-_CATEGORIES = {"op": "cpu_op", "trace": "python_function", "mstx": "cpu_op"}
+_FUNCTION = "python_function"
+_CATEGORIES = {"op": "cpu_op", "trace": _FUNCTION, "mstx": "cpu_op"}
 _LETTER = re.compile(r"[A-Za-z]")  # types have some, shapes none
 _STEP = "ProfilerStep#"
 # columns on which the meaning of a table hangs, and what is lost without them
@@ -76,15 +77,20 @@ def _framework(database: Database, names: Names, writer: Writer) -> dict[int, li
     """Operators, both ends of the task queue, Python functions; returns connection → operators that name it."""
     lists = _connection_lists(database)
     found: dict[int, list[AscendEvent]] = defaultdict(list)
+    categories: dict[tuple[Value, Value], str] = {}
     columns = (
         "startNs", "endNs", "globalTid", "type", "connectionId", "name", "sequenceNumber", "inputDtypes", "inputShapes",
     )  # fmt: skip
-    for start, end, thread, kind, connection, name, sequence, dtypes, shapes in database.rows("PYTORCH_API", columns):
-        text = names.name(name)
-        category = _category(names.api_types.get(known(kind), ""), text)
-        if category == "python_function" and not text.startswith(MODULE_PREFIX):
+    where = _without_functions(database, names, writer)
+    for row in database.rows("PYTORCH_API", columns, where):
+        start, end, thread, kind, connection, name, sequence, dtypes, shapes = row
+        if (kind, name) not in categories:
+            categories[kind, name] = _category(names.api_types.get(known(kind), ""), names.text(name))
+        category = categories[kind, name]
+        if category == PYTHON_FUNCTIONS:
             writer.timeline.skipped[PYTHON_FUNCTIONS] += 1
             continue
+        text = names.name(name)
         numbers = lists.get(known(connection)) or [known(connection)]
         args = AscendArgs(sequence=known(sequence))
         if category in ("enqueue", "dequeue"):
@@ -97,6 +103,17 @@ def _framework(database: Database, names: Names, writer: Writer) -> dict[int, li
     return found
 
 
+def _without_functions(database: Database, names: Names, writer: Writer) -> str:
+    """A condition that leaves out, after counting them, Python functions other than modules: most rows, with stacks."""
+    kinds = ", ".join(str(number) for number, name in names.api_types.items() if _CATEGORIES.get(name) == _FUNCTION)
+    if not database.has("PYTORCH_API") or database.lacking("PYTORCH_API", ["type", "name"]):
+        return ""
+    modules = f"SELECT id FROM STRING_IDS WHERE substr(value, 1, {len(MODULE_PREFIX)}) = '{MODULE_PREFIX}'"
+    functions = f"type IN ({kinds}) AND name NOT IN ({modules})"
+    writer.timeline.skipped[PYTHON_FUNCTIONS] += database.count("PYTORCH_API", functions)
+    return f"({functions}) IS NOT TRUE"  # nor unknown
+
+
 def _connection_lists(database: Database) -> dict[int, list[int]]:
     """Number in PYTORCH_API → connections that it stands for."""
     found: dict[int, list[int]] = defaultdict(list)
@@ -106,11 +123,15 @@ def _connection_lists(database: Database) -> dict[int, list[int]]:
 
 
 def _category(api_type: str, name: str) -> str:
-    """Category that a timeline gives such a row; older exports do not tell the ends of the queue from operators."""
+    """Category that a timeline gives such a row, ``PYTHON_FUNCTIONS`` for those that are let go of.
+
+    Older exports do not tell the ends of the queue from operators.
+    """
     for category in ("enqueue", "dequeue"):
         if name.lower().partition("@")[0] == category:
             return category
-    return _CATEGORIES.get(api_type, "cpu_op")
+    found = _CATEGORIES.get(api_type, "cpu_op")
+    return PYTHON_FUNCTIONS if found == _FUNCTION and not name.startswith(MODULE_PREFIX) else found
 
 
 def _set_inputs(args: AscendArgs, names: Names, dtypes: Value, shapes: Value) -> None:

@@ -31,19 +31,21 @@ _OVERLAPS = {0: "COMPUTE", 1: "COMMUNICATION", 2: "COMM_NOT_OVERLAP_COMP", 3: "F
 
 def integer_of(value: Value) -> int | None:
     """An integer, also one kept as text or as a whole float; ``None`` for anything else, and beyond 64 bits."""
+    if type(value) is int:  # of most values
+        return value if -INT64_MAX <= value <= INT64_MAX else None
     if isinstance(value, str):
         number = int(value) if _INTEGER.fullmatch(value) else None
     elif isinstance(value, float):
         number = int(value) if value.is_integer() else None
     else:
-        number = value if isinstance(value, int) else None
+        return None
     return number if number is not None and -INT64_MAX <= number <= INT64_MAX else None
 
 
 def known(value: Value) -> int:
     """A number that names or counts something, -1 where there is none, or CANN's own -1 (4294967295)."""
-    number = integer_of(value)
-    return MISSING if number is None or number < 0 or number == _NONE else number
+    number = value if type(value) is int else integer_of(value)
+    return MISSING if number is None or number < 0 or number == _NONE or number > INT64_MAX else number
 
 
 class Names:
@@ -67,7 +69,7 @@ class Names:
 
     def text(self, value: Value) -> str:
         """The string that a number stands for, text that is no number as it is, empty where there is none."""
-        number = integer_of(value)
+        number = value if type(value) is int else integer_of(value)
         if number is None:
             return value if isinstance(value, str) else ""
         return self._strings.get(number, "")

@@ -32,8 +32,10 @@ class Writer:
     ) -> AscendEvent:
         """One row over ``span``, its start and end in ns."""
         start, end = integer_of(span[0]), integer_of(span[1])
-        begin = _NO_TIME if start is None else msgspec.Raw(b'"%b"' % ns_text(start))  # text: no float to be doubted
-        lasts = _NO_TIME if start is None or end is None else msgspec.Raw(ns_text(end - start))
+        begin = lasts = _NO_TIME
+        if start is not None:
+            begin = msgspec.Raw(b'"%b"' % ns_text(start))  # text: no float to be doubted
+            lasts = _NO_TIME if end is None else msgspec.Raw(ns_text(end - start))
         event = AscendEvent(ph="X", cat=category, name=name, pid=at[0], tid=at[1], ts=begin, dur=lasts, args=args)
         self.timeline.rows[role].append(event)
         if role == "framework":

@@ -137,10 +137,13 @@ class _DeviceReader:
     def _counters(self) -> dict[int, Row]:
         """Counters of the cores by task, in the columns of a kernel table."""
         found: dict[int, Row] = defaultdict(dict)
+        columns: dict[Value, str] = {}
         for task, name, value in self._db.rows("TASK_PMU_INFO", ("globalTaskId", "name", "value")):
-            column = self._names.text(name)
-            column += "(us)" if column.endswith("_time") else "(%)" if column.endswith("utilization") else ""
-            found[known(task)][column] = str(value)
+            if name not in columns:
+                text = self._names.text(name)
+                unit = "(us)" if text.endswith("_time") else "(%)" if text.endswith("utilization") else ""
+                columns[name] = text + unit
+            found[known(task)][columns[name]] = str(value)
         return found
 
     def _kernel(self, task: _Task, told: tuple[Value, ...], counters: Row) -> Row:
