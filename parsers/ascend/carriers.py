@@ -7,20 +7,18 @@ kernel beside it.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from parsers._comm_names import kind_of_name
 from parsers._numbers import integer
-from parsers.ascend.hccl import HcclOp
+from parsers.ascend.hccl import HcclOp, is_served, operator_of
 from parsers.ascend.tasks import is_signal
 from parsers.ascend.timed import Timed
 from replay.core.columns import Int64
 from replay.trace import CollectiveKind
 
-_SERVER = re.compile(r"_?(?:Mc2)?_?Ai?cpu(?:Kernel)?$", re.IGNORECASE)
 _COPY = "MEMCPY"
 
 
@@ -49,7 +47,7 @@ def servers(tasks: Timed, ops: Sequence[HcclOp]) -> list[int]:
 
     They run beside the op or the kernel that bears their name.
     """
-    rows = _where(tasks, lambda row: _SERVER.search(str(tasks.events[row].name)) is not None)
+    rows = _where(tasks, lambda row: is_served(str(tasks.events[row].name)))
     if not len(rows):
         return []
     names = [(op.operator.lower(), op.start_ns, op.end_ns) for op in ops]
@@ -58,16 +56,11 @@ def servers(tasks: Timed, ops: Sequence[HcclOp]) -> list[int]:
     names += [(str(tasks.events[row].name).lower(), int(tasks.start_ns[row]), tasks.end_of(row)) for row in kernels]
     found = []
     for row in rows.tolist():
-        base = server_base(str(tasks.events[row].name))
+        base = operator_of(str(tasks.events[row].name)).lower()
         start, end = int(tasks.start_ns[row]), tasks.end_of(row)
         if any(base in name and begin < end and start < finish for name, begin, finish in names):
             found.append(row)
     return found
-
-
-def server_base(name: str) -> str:
-    """Name of what a kernel of the device's own processor serves, in lower case."""
-    return re.sub(r"^(?:hcom|hccl)_", "", _SERVER.sub("", name).lower())
 
 
 def fused_kernel(op: HcclOp, kernels: Sequence[tuple[str, int, int, int]]) -> int:

@@ -113,11 +113,11 @@ def op_of_name(name: str, start_ns: int, dur_ns: int) -> HcclOp:
     """What the name of a collective tells by itself, for rows of a table."""
     parts = _NAME.match(name)
     base = parts[1] if parts else name
-    served = bool(_SERVED.search(base))
+    served = is_served(base)
     return HcclOp(
         row=MISSING,
         name=name,
-        operator=_AIV.sub("", _SERVED.sub("", _PREFIX.sub("", base))) if parts or served else name,
+        operator=operator_of(base) if parts or served else name,
         suffix=parts[2] if parts else "",
         counter=int(parts[3]) if parts else MISSING,
         group=(parts[5] or "") if parts else "",
@@ -133,6 +133,16 @@ def op_of_name(name: str, start_ns: int, dur_ns: int) -> HcclOp:
         partner=MISSING,
         streams=(),
     )
+
+
+def is_served(name: str) -> bool:
+    """Whether the device's own processor carries out what bears this name, or the communication of it."""
+    return bool(_SERVED.search(name))
+
+
+def operator_of(name: str) -> str:
+    """The operator in a name without numbers: ``hcom_allGather_AicpuKernel`` is an allGather."""
+    return _AIV.sub("", _SERVED.sub("", _PREFIX.sub("", name))).strip("_")
 
 
 def buffer_counts(op: HcclOp, size: int) -> tuple[int, int]:
