@@ -14,7 +14,7 @@ import msgspec
 
 from parsers.ascend.csv_rows import Row
 from parsers.ascend.database import Database, Value
-from parsers.ascend.database_names import known
+from parsers.ascend.database_names import Names, known
 from replay.trace import MISSING
 
 Object = dict[str, Any]
@@ -31,6 +31,7 @@ STEP_PARTS = {
 }  # fmt: skip
 _PARTS_OF_STEP = ("Computing", "Communication(Not Overlapped)", "Free")
 _US_PER_MS = 1000
+_MIB = 1 << 20
 _SLACK = 1.5  # steps begin before the device does, and may overlap
 
 
@@ -56,6 +57,23 @@ def decoded(value: Value) -> object:
         return msgspec.json.decode(str(value))
     except msgspec.DecodeError:
         return value
+
+
+def memory(database: Database) -> list[Row]:
+    """The largest values of MEMORY_RECORD, in bytes there, as rows of ``memory_record.csv``."""
+    most: dict[Value, list[int]] = {}
+    for component, *sizes in database.rows("MEMORY_RECORD", ("component", "totalAllocated", "totalReserved")):
+        numbers = [known(size) for size in sizes]
+        most[component] = list(map(max, most.get(component, numbers), numbers))
+    if not most:
+        return []
+    names = Names(database)
+    columns = ("Total Allocated(MB)", "Total Reserved(MB)")
+    return [
+        {"Component": names.text(component)}
+        | {column: repr(size / _MIB) for column, size in zip(columns, sizes, strict=True) if size >= 0}
+        for component, sizes in most.items()
+    ]
 
 
 def communication(database: Database) -> Object:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from parsers.ascend.csv_rows import Row
 from parsers.ascend.database import opened, unmerged
 from parsers.ascend.database_events import read_export
-from parsers.ascend.database_tables import communication, matrix, metadata, rank_of_device, steps
+from parsers.ascend.database_tables import communication, matrix, memory, metadata, rank_of_device, steps
 from parsers.ascend.events import Timeline
 from parsers.ascend.folder import Role
 from parsers.ascend.tables import Objects
@@ -22,6 +22,7 @@ class Profile:
     file: str
     timeline: Timeline
     kernels: list[Row]
+    memory: list[Row]
     metadata: dict[str, object]
     ranks: Mapping[int, int]
 
@@ -42,7 +43,8 @@ def read_profile(file: SourceFile) -> Profile:
         beside = unmerged(file)
         export.timeline.notes += (beside,) if beside else ()
         ranks = {device: rank_of_device(database, device) for device in export.devices if device >= 0}
-        return Profile(file.name, export.timeline, export.kernels, metadata(database), ranks)
+        told = metadata(database)
+        return Profile(file.name, export.timeline, export.kernels, memory(database), told, ranks)
 
 
 def read_statistics(files: Sequence[SourceFile], recorded_us: float) -> Statistics:

@@ -16,7 +16,7 @@ from parsers.ascend.events import Timeline
 from parsers.ascend.exports import read_statistics
 from parsers.ascend.folder import RankFiles, Role
 from parsers.ascend.kernels import KernelRow, kernels_of, read_kernels
-from parsers.ascend.memory import read_memory
+from parsers.ascend.memory import peaks_of, read_memory
 from parsers.ascend.recorded import Recording, read_recording
 from parsers.ascend.rows import AscendContent, read_rows
 from parsers.ascend.steps import read_steps, step_row
@@ -71,7 +71,7 @@ def _recorded(folder: RankFiles, recording: Recording, *, keep_modules: bool) ->
     number = told if told != MISSING else rank_in_name(folder.folder.name)
     steps = read_steps(folder.of(Role.STEPS), number, losses)
     steps = steps or tuple(step_row(row, number) for row in statistics.steps)
-    memory = read_memory(folder.of(Role.MEMORY), number, losses)
+    memory = read_memory(folder.of(Role.MEMORY), number, losses) or peaks_of(recording.memory, number)
     unused = {recording.unused: 1} if recording.unused else {}
     warnings = (*described.damaged, *statistics.damaged)
     health = losses.health().merged(Health(skipped=unused, warnings=warnings))

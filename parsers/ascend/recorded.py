@@ -26,6 +26,7 @@ class Recording:
     file: str
     timeline: Timeline
     kernels: list[Row] = field(default_factory=list)
+    memory: list[Row] = field(default_factory=list)
     objects: Objects = field(default_factory=dict)
     ranks: Mapping[int, int] = field(default_factory=dict)
     unused: str = ""  # what was not used, in words for a count
@@ -68,7 +69,7 @@ def _of_export(profile: Profile) -> Recording:
     ranks = {rank for rank in profile.ranks.values() if rank >= 0}
     told: dict[str, object] = {"rank_id": ranks.pop()} if len(ranks) == 1 else {}
     objects: Objects = {Role.INFO: [(profile.file, told)], Role.METADATA: [(profile.file, profile.metadata)]}
-    return Recording(profile.file, profile.timeline, profile.kernels, objects, profile.ranks)
+    return Recording(profile.file, profile.timeline, profile.kernels, profile.memory, objects, profile.ranks)
 
 
 def _instead(recording: Recording, why: str) -> Recording:

@@ -48,6 +48,8 @@ SCHEMA = {
     "MSTX_EVENTS": "startNs INTEGER, endNs INTEGER, eventType INTEGER, rangeId INTEGER, category INTEGER, "
     "message INTEGER, globalTid INTEGER, endGlobalTid INTEGER, domainId INTEGER, connectionId INTEGER",
     "ENUM_MSTX_EVENT_TYPE": "id INTEGER PRIMARY KEY, name TEXT",
+    "MEMORY_RECORD": "component INTEGER, timestamp INTEGER, totalAllocated INTEGER, totalReserved INTEGER, "
+    "totalActive INTEGER, streamPtr INTEGER, deviceId INTEGER",
     "GC_RECORD": "startNs INTEGER, endNs INTEGER, globalTid INTEGER",
     "STEP_TIME": "id INTEGER, startNs INTEGER, endNs INTEGER",
     "ENUM_API_TYPE": "id INTEGER PRIMARY KEY, name TEXT",

@@ -18,7 +18,7 @@ from replay.core.errors import RefusedError, TraceError
 from replay.graph.build import build
 from replay.report.accuracy import replay_error_pct
 from replay.simulate.engine import simulate
-from replay.trace import EventKind, Trace
+from replay.trace import EventKind, MemoryPeak, Trace
 from tests.parsers.ascend import databases as db
 from tests.parsers.ascend import folders as make
 from tests.parsers.ascend import timelines as variants
@@ -422,3 +422,12 @@ def test_graph_mode_is_joined_by_models(tmp_path: Path) -> None:
     database = read(db.exported(variants.graph()).write(tmp_path / "db" / "msprof_20240605101010.db"))
     assert calls(database) == calls(text)
     assert pairs(database, "correlation") == pairs(text, "correlation")
+
+
+def test_peaks_of_memory_are_in_bytes(tmp_path: Path) -> None:
+    """The largest of each component; that of the process is what the rank reserves."""
+    whole = db.exported(make.level1())
+    for component, allocated, reserved in (("PTA", 100, 300), ("PTA", 200, 250), ("APP", 0, 400)):
+        text = whole.text(component)
+        whole.add("MEMORY_RECORD", component=text, totalAllocated=allocated << 20, totalReserved=reserved << 20)
+    assert read(whole.write(tmp_path / "a.db")).memory == (MemoryPeak(0, 200 << 20, 400 << 20),)
