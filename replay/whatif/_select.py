@@ -13,6 +13,7 @@ from replay.core.errors import RefusedError
 from replay.graph.types import Graph, OpKind
 from replay.program.cores import Core, on_core
 from replay.program.expert_ops import GEMM
+from replay.program.fused import is_fused
 from replay.program.kernel_words import kernel_words
 from replay.program.op_class import ATTENTION
 
@@ -30,7 +31,8 @@ _KERNELS: dict[str, re.Pattern[str]] = {"@attention": ATTENTION, "@gemm": GEMM}
 _CORES = {f"@{core.value}": core for core in Core}
 _OF_RANK = re.compile(r"(?P<pattern>.+)@(?P<rank>\d+)")
 _OTHER = "@other"  # device kernels of no class above
-CLASSES = (*_KINDS, *_KERNELS, _OTHER, *_CORES)
+_FUSED = "@fused"  # kernels that compute and communicate: in none of @compute, @gemm and @comm
+CLASSES = (*_KINDS, *_KERNELS, _OTHER, *_CORES, _FUSED)
 
 
 def choose(graph: Graph, pattern: str) -> Bool:
@@ -65,8 +67,11 @@ def classes_in(graph: Graph) -> tuple[str, ...]:
 
 
 def _of_class(graph: Graph, name: str) -> Bool:
+    if name == _FUSED:
+        return is_fused(graph)
     if name in _KINDS:
-        return np.asarray(np.isin(graph.kind, _KINDS[name]))
+        chosen = np.isin(graph.kind, _KINDS[name])
+        return np.asarray(chosen & ~is_fused(graph) if name == "@comm" else chosen)
     if name not in CLASSES:
         raise RefusedError(f"{name!r} is no class of ops; known: {', '.join(CLASSES)}")
     if name in _CORES:

@@ -3,7 +3,8 @@
 A transfer of ``t`` ns becomes ``latency + (t - latency) / FACTOR``. The latency is known where the trace holds a
 message of the same group and collective too small for bandwidth to matter; elsewhere the whole transfer scales. Where
 the profiler recorded over which links a collective moved its bytes (Ascend: HCCS, SIO, RDMA), a kind of link is a tier
-too, and of a collective that used several the part scales that its share of the link time says.
+too, and of a collective that used several the part scales that its share of the link time says. A kernel that computes
+as well gains nothing from faster links and loses all of its time's share on slower ones: its longer part is not known.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from replay.core.errors import RefusedError
 from replay.graph.link_shares import BETWEEN_NODES
 from replay.graph.parallel_kind import ParallelKind, parallel_kinds
 from replay.graph.types import CommTable, Graph, OpKind, Rule
+from replay.program.fused import is_fused
 from replay.program.links import ASSUMED_DEVICES_PER_NODE, SMALL_NBYTES
 from replay.trace import CollectiveKind
 from replay.whatif._edit import check_factor, regraded
@@ -54,6 +56,8 @@ def apply(graph: Graph, target: str, factor: float, *, devices_per_node: int = A
     if not share.any() and not hops.any():
         present = ", ".join(targets(graph)) or "none, the step holds no communication"
         raise RefusedError(f"{OPTION}: no transfer is known to use tier {tier!r}; tiers of this input: {present}")
+    if factor > 1:
+        share = np.where(is_fused(graph), 0.0, share)
     moving = np.maximum(graph.duration_ns - _latency(graph), 0) * share
     duration = graph.duration_ns + _change(moving, factor)
     lag = graph.edges.lag_ns + _change(np.where(hops, graph.edges.lag_ns, 0), factor)

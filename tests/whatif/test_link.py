@@ -89,3 +89,10 @@ def test_recorded_links_are_tiers() -> None:
     for tier, durations in halved.items():
         assert link.apply(graph, tier, 2.0).duration_ns.tolist() == durations, tier
     assert link.targets(graph) == ("all", "intra", "inter", "ep", "other", "hccs", "rdma")
+
+
+def test_a_kernel_that_computes_too_only_loses() -> None:
+    """Whether its links or its product bound it is not known."""
+    op = Op("aclnnMatmulAllReduce_MatmulAllReduce_MatmulAllReduce", 1000, kind=OpKind.TRANSFER, comm=0)
+    graph = graph_of([op], comms=[Comm(CollectiveKind.ALL_REDUCE, 0)], groups=GROUPS)
+    assert [int(link.apply(graph, "tp", factor).duration_ns[0]) for factor in (2.0, 0.5)] == [1000, 2000]

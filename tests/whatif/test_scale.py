@@ -136,3 +136,13 @@ def test_one_kind_of_core_does_both() -> None:
 def test_cores_need_a_kernel_table() -> None:
     with pytest.raises(RefusedError, match="'@cube' needs the core of every kernel"):
         scale.apply(NAMES, "@cube", 2.0)
+
+
+def test_kernels_that_compute_and_communicate_are_a_class_of_their_own() -> None:
+    """CANN's MC2; neither faster products nor faster links make all of it faster."""
+    ops = [Op("hcom_allReduce_", 10, kind=OpKind.TRANSFER), Op("aclnnMm_MatMulCommon_MatMulV2", 10)]
+    ops.append(Op("aclnnMatmulAllReduce_MatmulAllReduce_MatmulAllReduce", 10, kind=OpKind.TRANSFER))
+    graph = graph_of(ops)
+    for pattern, op in {"@comm": 0, "@gemm": 1, "@fused": 2}.items():
+        durations = scale.apply(graph, pattern, 3.0).duration_ns.tolist()
+        assert durations == [30 if i == op else 10 for i in range(3)], pattern
