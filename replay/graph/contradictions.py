@@ -6,6 +6,7 @@ import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
+from replay.core.columns import Int32, Int64
 from replay.core.errors import GraphError
 from replay.graph.edge_list import EdgeList
 from replay.graph.lags import Measured, released_ns
@@ -22,16 +23,22 @@ def drop_contradictions(edges: EdgeList, measured: Measured) -> tuple[EdgeList, 
     return edges.take(~wrong), int(wrong.sum())
 
 
+def strong_components(n: int, source: Int64 | Int32, target: Int64 | Int32) -> Int32:
+    """Per op a number that it shares with those it lies on a cycle with; numbers run from 0."""
+    ones = np.ones(len(source), np.int8)
+    adjacency = coo_array((ones, (source, target)), shape=(n, n)).tocsr()
+    _, component = connected_components(adjacency, directed=True, connection="strong")
+    return np.asarray(component, np.int32)
+
+
 def break_cycles(edges: EdgeList, measured: Measured) -> tuple[EdgeList, int]:
     """Remove, from each cycle, the inferred edge that fits the measurement worst, until none is left."""
     broken = 0
     n = len(measured.start_ns)
     while n:
-        ones = np.ones(len(edges), np.int8)
-        adjacency = coo_array((ones, (edges.source, edges.target)), shape=(n, n)).tocsr()
-        count, component = connected_components(adjacency, directed=True, connection="strong")
+        component = strong_components(n, edges.source, edges.target)
         loops = edges.source == edges.target
-        if count == n and not loops.any():
+        if int(component.max()) + 1 == n and not loops.any():
             return edges, broken
         inside = (component[edges.source] == component[edges.target]) & ~edges.recorded
         if not inside.any():

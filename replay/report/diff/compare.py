@@ -9,6 +9,7 @@ import numpy as np
 
 from replay.core.columns import Bool, Int64
 from replay.core.units import ns_to_ms, percent
+from replay.graph.types import Graph, OpKind
 from replay.report.critical_path import contributions, critical_path
 from replay.report.diff.causes import delayed_units, find_causes, ranks_of
 from replay.report.diff.counterfactual import Counterfactual
@@ -16,34 +17,43 @@ from replay.report.diff.means import compare_means, op_means
 from replay.report.diff.noise import SIGMAS, Noise, find_noise
 from replay.report.diff.pairing import Units, pair
 from replay.report.diff.parts import common_rank, difference, of_rank
-from replay.report.diff.types import Difference, Execution, OpDifference, PathRow, Side, WaitChange
+from replay.report.diff.types import Category, Difference, Execution, OpDifference, PathRow, Side, WaitChange
 from replay.report.diff.unit_table import UnitTable, unit_table
 from replay.report.diff.words import plain
 from replay.report.members import transfer_of
 
 MOST_OPS = 200  # rows of the answer, by size
 PATH_ROWS = 20
+_OTHER_KERNELS = (
+    "no kernel of one step is in the other (other devices, or other programs): states are compared, and ops by name, "
+    "without causes"
+)
 
 
 def compare(a: Side, b: Side) -> Difference:
     """Where step ``b`` differs from step ``a``, as far as both sources know."""
-    gap = b.step_ns - a.step_ns
     if a.execution is None or b.execution is None:
-        return Difference(
-            a=a,
-            b=b,
-            difference_ns=gap,
-            parts_ns=difference(a.parts_ns, b.parts_ns, gap),
-            parts_by_rank_ns={},
-            rank=b.rank,
-            ranks=(),
-            ops=_by_name(a, b),
-            within_spread=_within_spread(a, b),
-            only_a=_only(a, b),
-            only_b=_only(b, a),
-            notes=(*_layout_changes(a, b), _without_timelines(a, b)),
-        )
+        return _compare_parts(a, b, _without_timelines(a, b))
     return _compare_ops(a, b, a.execution, b.execution)
+
+
+def _compare_parts(a: Side, b: Side, why: str) -> Difference:
+    """States, and ops by their names: all that can be said where ops have no counterparts."""
+    gap = b.step_ns - a.step_ns
+    return Difference(
+        a=a,
+        b=b,
+        difference_ns=gap,
+        parts_ns=difference(a.parts_ns, b.parts_ns, gap),
+        parts_by_rank_ns={},
+        rank=b.rank,
+        ranks=(),
+        ops=_by_name(a, b),
+        within_spread=_within_spread(a, b),
+        only_a=_only(a, b),
+        only_b=_only(b, a),
+        notes=(*_layout_changes(a, b), why),
+    )
 
 
 def _compare_ops(a: Side, b: Side, before: Execution, after: Execution) -> Difference:
@@ -51,6 +61,8 @@ def _compare_ops(a: Side, b: Side, before: Execution, after: Execution) -> Diffe
     gap = b.step_ns - a.step_ns
     units = pair(before.run.graph, after.run.graph, ranks)
     table = unit_table(units, before, after, {rank_b: rank_a for rank_a, rank_b in ranks.items()})
+    if _nothing_in_common(table, before.run.graph, after.run.graph):
+        return _compare_parts(a, b, _OTHER_KERNELS)
     noise = find_noise(table)
     counterfactual = Counterfactual(before, after, units, table)
     changed, only_one = table.change_ns != 0, table.in_a != table.in_b
@@ -86,6 +98,12 @@ def _compare_ops(a: Side, b: Side, before: Execution, after: Execution) -> Diffe
         only_b=_only(b, a),
         notes=(*_layout_changes(a, b), *notes, *_lost_lanes(units)),
     )
+
+
+def _nothing_in_common(table: UnitTable, a: Graph, b: Graph) -> bool:
+    """Both steps run kernels, and none of them has a counterpart."""
+    both = bool((a.kind == OpKind.COMPUTE).any() and (b.kind == OpKind.COMPUTE).any())
+    return both and not (table.in_a & table.in_b & (table.category == Category.KERNEL)).any()
 
 
 def _by_name(a: Side, b: Side) -> tuple[OpDifference, ...]:

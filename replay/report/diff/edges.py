@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from replay.core.columns import Bool, Int32, Int64
+from replay.graph.contradictions import strong_components
 from replay.graph.types import Edges, Graph, Rule
 
 _NEVER_NS = -(2**40)  # 18 minutes: an edge with this lag releases nothing
@@ -27,17 +28,27 @@ def with_waits_of(graph: Graph, other: Graph, unit_of: tuple[Int64, Int64], miss
     """The graph in which threads also wait where the calls of ``missing`` units make them wait in ``other``.
 
     ``unit_of`` gives the unit of every op of both graphs. The wait goes before the op whose unit follows the call, for
-    the ops whose units were waited for, plus the call's own time.
+    the ops whose units were waited for, plus the call's own time. Waits that would close a circle are left out: there,
+    the two steps order their work differently.
     """
     calls = (unit_of[1] >= 0) & missing[unit_of[1]]
     edges = other.edges
     waits = np.flatnonzero((edges.rule == Rule.HOST_SYNC) & _after(other, calls)[edges.target])
     source = _counterparts(unit_of, edges.source[waits], last=True)
     target = _counterparts(unit_of, edges.target[waits], last=False)
-    known = (source >= 0) & (target >= 0)
-    if not known.any():
+    known = np.flatnonzero((source >= 0) & (target >= 0))
+    known = known[_possible(graph, source[known], target[known])] if len(known) else known
+    if not len(known):
         return graph
     return replace(graph, edges=_more(graph.edges, source[known], target[known], edges.lag_ns[waits][known]))
+
+
+def _possible(graph: Graph, source: Int64, target: Int64) -> Bool:
+    """Waits that the order of the graph allows: not those of an op for what only follows it."""
+    edges = graph.edges
+    sources, targets = np.concatenate([edges.source, source]), np.concatenate([edges.target, target])
+    component = strong_components(len(graph), sources, targets)
+    return np.asarray(component[source] != component[target])
 
 
 def _after(graph: Graph, ops: Bool) -> Bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -126,3 +127,15 @@ def test_skewed_expert_is_named_not_the_waits(sample: Side, factor: float) -> No
     assert found.causes[0].effect_ms == pytest.approx(found.difference_ns / 1e6, rel=0.05)
     exchange = [row.difference_ms for row in found.waits if row.op == "all_to_all (ep)"]
     assert sum(exchange) > 0
+
+
+def test_steps_without_a_kernel_in_common_are_compared_by_state(sample: Side) -> None:
+    """The same program on a device whose kernels bear other names: no cause can be told, and the answer says so."""
+    graph = graph_of(sample)
+    compute = np.unique(graph.name[graph.kind == OpKind.COMPUTE]).tolist()
+    names = tuple(f"other_{code}_kernel" if code in compute else name for code, name in enumerate(graph.names))
+    edited = replace(slowed(graph, graph.kind == OpKind.COMPUTE, 1.5), names=names)
+    found = compare(sample, side_of(edited, sample, "b"))
+    assert (found.causes, found.explained_ms) == ((), None)
+    assert any("no kernel of one step is in the other" in note for note in found.notes)
+    assert sum(found.parts_ns.values()) == found.difference_ns > 0
