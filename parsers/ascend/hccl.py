@@ -16,7 +16,7 @@ from operator import attrgetter
 
 import numpy as np
 
-from parsers._comm_names import kind_of_name
+from parsers._comm_names import dtype_nbytes, kind_of_name
 from parsers._numbers import integer, integers
 from parsers.ascend.events import Timeline
 from parsers.ascend.tasks import DTYPES, LOCAL_RANKS, NO_DTYPES, TRANSIT
@@ -35,6 +35,7 @@ _PAYLOAD, _ACKNOWLEDGED = "rdmasend", "notify_wait"
 _NOTIFY_BYTES = 8  # of an RDMA task that only signals
 _TO_ACKNOWLEDGE, _TO_BARRIER = 2, 4  # tasks from the last payload on; sends and receives have no barrier
 _NO_COUNT = 2**32 - 1
+_ALL_OF_IT = 0.9  # half of it would be one direction of two
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,7 @@ class HcclOp:
     peers: tuple[int, ...]  # members of the group whose numbers show in the sub-tasks
     partner: int  # number of the other rank, of a send or receive
     streams: tuple[int, ...]  # as the sub-tasks name them
+    direction: CollectiveKind = CollectiveKind.UNKNOWN  # of a batched exchange that has one only
 
     @property
     def end_ns(self) -> int:
@@ -66,8 +68,8 @@ class HcclOp:
 
     @property
     def kind(self) -> CollectiveKind:
-        """Kind by the operator's name."""
-        return kind_of_name(self.operator)
+        """Kind by the operator's name, and of a batched exchange by its direction."""
+        return self.direction or kind_of_name(self.operator)
 
     @property
     def pairwise(self) -> bool:
@@ -209,7 +211,7 @@ def _op(tasks: _SubTasks, row: int, threads: dict[str, str]) -> HcclOp:
     transfer = next((_transfer_ns(tasks, plane, told) for plane in planes if _exchanges(tasks, plane)), MISSING)
     peers = np.unique(np.concatenate([tasks.source[remote], tasks.target[remote]]))
     partners = np.unique(tasks.target[remote])  # sub-tasks name their own rank as the source
-    return replace(
+    told = replace(
         told,
         row=row,
         group=told.group or (named[1] or "" if named else ""),
@@ -222,6 +224,23 @@ def _op(tasks: _SubTasks, row: int, threads: dict[str, str]) -> HcclOp:
         partner=int(partners[0]) if told.pairwise and len(partners) == 1 else MISSING,
         streams=tuple(np.unique(tasks.stream[inside][tasks.stream[inside] >= 0]).tolist()),
     )
+    return replace(told, direction=_direction(tasks, inside, told))
+
+
+def _direction(tasks: _SubTasks, inside: Int64, op: HcclOp) -> CollectiveKind:
+    """Whether a batched exchange with one partner only sends or only receives, UNKNOWN where it does both.
+
+    Copies inside of a node are made by the receiver, RDMA payloads are posted by the sender (hccl, TransportP2p and
+    TransportIbverbs). The count is of everything that is exchanged.
+    """
+    nbytes = op.count * dtype_nbytes(op.dtype)
+    if op.kind != CollectiveKind.SEND_RECV or op.partner < 0 or nbytes <= 0:
+        return CollectiveKind.UNKNOWN
+    by_rdma = any(tasks.name[row] == _PAYLOAD for row in inside.tolist())
+    moved = int(tasks.nbytes[inside[tasks.remote[inside] & tasks.transit[inside]]].sum())
+    if 0 < moved < _ALL_OF_IT * nbytes:
+        return CollectiveKind.UNKNOWN
+    return CollectiveKind.SEND if (moved > 0) == by_rdma else CollectiveKind.RECV
 
 
 def _within(rows: Timed, plane: Int64, op: HcclOp) -> Int64:

@@ -25,9 +25,10 @@ from parsers.ascend.tasks import task
 from parsers.ascend.text import dims_json, types_json
 from parsers.ascend.timed import Timed, chosen, joined, timed, written_as_floats
 from replay.core.columns import Bool, Int64, Interner
-from replay.trace import MISSING, EventKind
+from replay.trace import MISSING, CollectiveKind, EventKind
 
 _WAITING = frozenset({"aten::_local_scalar_dense"})  # operators that stand for the sync inside, where no call does
+_NAMES_OF_DIRECTIONS = {CollectiveKind.SEND: "hcom_send_", CollectiveKind.RECV: "hcom_receive_"}
 _ENQUEUE = "Enqueue"  # newer versions append what the Dequeue names as well
 _NOTHING = -1
 _SEQUENCE, _SIZE, _TID = attrgetter("sequence"), attrgetter("size"), attrgetter("tid")
@@ -71,7 +72,7 @@ def read_rows(timeline: Timeline, *, keep_modules: bool) -> AscendContent:
     overlap_ns: Counter[str] = Counter()
     for event, dur in zip(overlap.events, overlap.dur_ns.tolist(), strict=True):
         overlap_ns[str(event.name)] += dur
-    inferred = launching.inferred + builder.inferred
+    inferred = +(launching.inferred + builder.inferred)
     floats = sum(map(written_as_floats, (framework, cann, tasks, communication)))
     inferred += Counter({"times written as floats, which keep 0.25 us": floats} if floats else {})
     device = device_number(timeline, "")
@@ -154,6 +155,8 @@ class _Builder:
             stream=np.array([stream[at] for at in alone], np.int64),
             correlation=self._launching.device[len(tasks) :][alone],
         )
+        directed = sum(op.direction in _NAMES_OF_DIRECTIONS for op in ops)
+        self.inferred["batched exchanges of one direction, told by which side moved the bytes"] += directed
         for row, at in enumerate(alone, first):
             self.comms[row], self.ops[row] = _comm_info(ops[at], names[at]), ops[at]
 
@@ -205,6 +208,7 @@ def _coded(table: Interner, raw: Sequence[bytes], read: Callable[[bytes], str]) 
 
 def _comm_info(op: HcclOp, name: str) -> CommInfo:
     """What the timeline tells of a collective by itself."""
+    name = _NAMES_OF_DIRECTIONS.get(op.direction, name)
     sent, received = buffer_counts(op, op.rank_size)
     told = CommInfo(name, dtype=op.dtype, transfer_ns=op.transfer_ns, algorithm=op.algorithm)
     return replace(told, in_nelems=sent, out_nelems=received)

@@ -16,7 +16,7 @@ from tests.parsers.ascend.folders import Event
 def exchange(count: int, span: tuple[float, float], own: int, other: int) -> list[Event]:
     """A batched exchange of rank ``own`` in a group of four."""
     name = f"hcom_batchSendRecv__123_{count}_1"
-    big = make.operator(name, span, count=8, data_type="FP32", rank_size=4)
+    big = make.operator(name, span, count=1 << 19, data_type="FP32", rank_size=4)  # half of it is received
     return [big, make.sub_task("Memcpy", (span[0] + 1, span[1] - 1), ranks=(own, other))]
 
 

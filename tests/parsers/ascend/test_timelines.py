@@ -266,6 +266,31 @@ def test_a_batched_exchange_with_one_partner_names_it() -> None:
     assert only_op(content_of([*make.eager(), *make.collectives(big, one, two)])).partner == MISSING
 
 
+@pytest.mark.parametrize(
+    ("link", "moved", "kind"),
+    [
+        ("Memcpy", 1 << 20, CollectiveKind.RECV),
+        ("Memcpy", 0, CollectiveKind.SEND),
+        ("Memcpy", 1 << 19, CollectiveKind.SEND_RECV),
+        ("RDMASend", 1 << 20, CollectiveKind.SEND),
+        ("RDMASend", 0, CollectiveKind.RECV),
+        ("RDMASend", 1 << 19, CollectiveKind.SEND_RECV),
+    ],
+)
+def test_a_batched_exchange_of_one_direction_is_a_send_or_a_receive(
+    tmp_path: Path, link: str, moved: int, kind: CollectiveKind
+) -> None:
+    """1 MiB in all: receivers copy inside of a node, senders post RDMA; half of it is one direction of two."""
+    big = make.operator("hcom_batchSendRecv__123_0_1", (5, 100), count=1 << 19, data_type="BFP16", rank_size=4)
+    rows = [make.sub_task("Notify_Wait", (6, 8), ranks=(1, 3), size=0), make.sub_task("Memcpy", (8, 9), ranks=(1, 1))]
+    rows += [make.sub_task(link, (10, 20), ranks=(1, 3), size=moved)] if moved or link == "RDMASend" else []
+    trace = parsers.read([make.write(tmp_path, [*make.eager(), *make.collectives(big, *rows)])])
+    assert isinstance(trace, Trace)
+    assert [CollectiveKind(code) for code in trace.collectives.kind] == [kind]
+    assert (trace.collectives.peer.tolist(), trace.collectives.nbytes.tolist()) == ([3], [1 << 20])
+    assert [trace.name_of(row) for row in np.flatnonzero(trace.comm >= 0).tolist()] == ["hcom_batchSendRecv_"]
+
+
 @pytest.mark.parametrize("thread", ["Group 7 Aicpu Communication", "Communication", "Communication OP"])
 def test_threads_of_groups_go_by_several_names(thread: str) -> None:
     """Operators on them, also one that does not begin with hcom_; planes are no operators."""
