@@ -2,7 +2,8 @@
 
 A text format offers ``FORMAT``, ``sniff(head: bytes) -> bool`` and ``read(file: SourceFile) -> Samples``; a table
 format (CSV, Parquet) ``FORMAT``, ``claims(columns) -> bool`` and ``read_table(table: Table) -> Samples``; one that
-reads tables in its own way ``FORMAT``, ``claims_head(head: bytes) -> bool`` and ``read(file: SourceFile) -> Samples``.
+reads tables in its own way ``FORMAT``, ``claims_head(head: bytes) -> bool`` and ``read(file: SourceFile) -> Samples``;
+one that must open its files to know them ``claims_file(file: SourceFile) -> bool`` instead of ``claims_head``.
 """
 
 from __future__ import annotations
@@ -75,6 +76,7 @@ def read_file(file: SourceFile, mapping: Mapping | None = None) -> Samples:
     """Samples of one file. Raises :class:`TraceError` with reason (and line) where it holds none."""
     head = file.head()
     own = next((module for module in _formats("claims_head") if module.claims_head(head)), None)
+    own = own or next((module for module in _formats("claims_file") if module.claims_file(file)), None)
     if own is not None:
         samples: Samples = own.read(file)
     else:
@@ -104,7 +106,8 @@ def _of_text(file: SourceFile, head: bytes) -> Samples:
             found: Samples = module.read(file)
             return found
     first = next((line for line in head.decode("utf-8", "replace").splitlines() if line.strip()), "")
-    known = ", ".join(module.FORMAT for module in (*_formats("sniff"), *_formats("claims"), *_formats("claims_head")))
+    kinds = ("sniff", "claims", "claims_head", "claims_file")
+    known = ", ".join(module.FORMAT for kind in kinds for module in _formats(kind))
     raise _UnknownKindError(
         f"{file.name}:1: holds no measurement that is known ({first.strip()[:80]!r}); known: {known}"
     )

@@ -14,6 +14,7 @@ from typing import Any
 
 import orjson
 
+from parsers.ascend.folder import name_in_rank
 from parsers.samples._rows import Gathered, Row
 from parsers.source import SourceFile
 from replay.core.errors import TraceError
@@ -51,10 +52,19 @@ def read(file: SourceFile) -> Samples:
     """One sample per size, collective and kind of link; ``line`` is where the sizes stand."""
     text = file.read()
     try:
-        packets = list(_packets(orjson.loads(text), _lines(text.decode("utf-8", "replace"))))
-    except (orjson.JSONDecodeError, AttributeError, KeyError, TypeError, ValueError) as error:
+        value = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
         raise TraceError(f"{file.name}: is not an Ascend communication.json ({error})") from None
-    gathered = Gathered(file.name)
+    return samples_of(file.name, value, _lines(text.decode("utf-8", "replace")))
+
+
+def samples_of(name: str, value: Mapping[str, Any], lines: Iterator[int]) -> Samples:
+    """The same of what such a file holds, with the line of each size distribution as far as there are lines."""
+    try:
+        packets = list(_packets(value, lines))
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise TraceError(f"{name}: is not an Ascend communication.json ({error})") from None
+    gathered = Gathered(name)
     inside = next((name for name in _INSIDE if any(packet.transport == name for packet in packets)), "")
     for packet in packets:
         _take(packet, inside, gathered)
