@@ -13,6 +13,7 @@ from replay.core.columns import Int64
 from replay.trace import MISSING, Lane
 
 _DEVICE_BITS = 31  # of a process id
+_LABEL = re.compile(r"(?:^|\s)(\d{1,3})\s*$")  # "NPU 3"
 
 
 class Lanes:
@@ -68,8 +69,8 @@ def device_number(timeline: Timeline, process: str) -> int:
     if not process:
         rows = (event for role in ("device", "communication") for event in timeline.rows[role][:1])
         process = next((str(event.pid) for event in rows), "")
-    labelled = re.search(r"\d+", timeline.labels.get(process, ""))
+    labelled = _LABEL.search(timeline.labels.get(process, ""))
     if labelled:
-        return int(labelled[0])
+        return int(labelled[1])
     number = integer(process)
     return number & _DEVICE_BITS if number >= 0 else MISSING
