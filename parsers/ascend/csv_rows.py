@@ -11,7 +11,6 @@ import io
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import zip_longest
 
 from parsers.ascend.text import text_of
 from parsers.source import SourceFile
@@ -52,12 +51,14 @@ def _rows(text: str, losses: Losses) -> Iterator[Row]:
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
     header = [name.strip() for name in next(reader, [])]
     for cells in reader:
-        if not any(cell.strip() for cell in cells):
+        first = cells[0].strip() if cells else ""
+        if not first and not any(cell.strip() for cell in cells):
             continue
-        if [cell.strip() for cell in cells] == header:
+        if first == header[0] and [cell.strip() for cell in cells] == header:
             losses.dropped["repeated header rows"] += 1
             continue
-        row = dict(zip_longest(header, cells[: len(header)], fillvalue=""))
+        missing = len(header) - len(cells)
+        row = dict(zip(header, cells + [""] * missing if missing > 0 else cells, strict=False))
         yield _with_points(row) if separator == ";" else row
 
 

@@ -5,8 +5,10 @@ Columns come and go with versions, levels and metrics; what is missing stays unk
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
+from typing import TypeVar
 
 from parsers._numbers import us_to_ns
 from parsers.ascend.csv_rows import Losses, Row, table_rows
@@ -15,7 +17,10 @@ from parsers.ascend.tasks import kind_of_task
 from parsers.ascend.text import cell, count, number
 from replay.trace import MISSING, EventKind
 
+Value = TypeVar("Value")
+_BATCH = 8192
 _UNKNOWN = float("nan")
+_LONGEST = 10**15  # beyond it a duration is no duration, nor an int64 of ns
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +54,8 @@ def read_kernels(files: RankFiles, losses: Losses) -> list[KernelRow]:
 
     Tables of tasks count only where there is no kernel table: they list the same work without types and shapes.
     """
-    listed = _kernels(list(table_rows(files.of(Role.KERNELS), losses)))
+    rows = table_rows(files.of(Role.KERNELS), losses)
+    listed = [kernel for batch in _batches(rows) for kernel in _kernels(batch)]
     if not listed:
         tasks = _tasks(list(table_rows(files.of(Role.TASKS), losses)))
         listed = [row for row in tasks if kind_of_task(row.name, row.core) == EventKind.KERNEL]
@@ -69,41 +75,47 @@ def _once(listed: Sequence[KernelRow], losses: Losses) -> list[KernelRow]:
     return once
 
 
+def _batches(rows: Iterator[Row]) -> Iterator[list[Row]]:
+    """Rows some thousands at a time: most of a row's cells are of counters that nobody asks for."""
+    while batch := list(islice(rows, _BATCH)):
+        yield batch
+
+
 def _kernels(rows: Sequence[Row]) -> list[KernelRow]:
-    start = _times(rows, "Start Time(us)", "Task Start Time(us)")
-    dur = _times(rows, "Duration(us)", "Task Duration(us)")
-    wait = _times(rows, "Wait Time(us)", "Task Wait Time(us)")
-    cube = _times(rows, "aicore_time(us)", "aic_time(us)")
-    times = zip(start, dur, wait, cube, strict=True)
-    return [_kernel(row, *own) for row, own in zip(rows, times, strict=True)]
+    def listed(name: str) -> list[str]:
+        return [text.replace('"', "") for text in _texts(rows, name)]
 
-
-def _kernel(row: Row, start_ns: int, dur_ns: int, wait_ns: int, cube_ns: int) -> KernelRow:
-    def listed(name: str) -> str:
-        return _first(row, name).replace('"', "")
-
-    return KernelRow(
-        name=_first(row, "Name", "Op Name"),
-        op_type=_first(row, "Type", "OP Type"),
-        core=_first(row, "Accelerator Core", "Task Type"),
-        start_ns=start_ns,
-        dur_ns=dur_ns,
-        wait_ns=wait_ns,
-        input_shapes=listed("Input Shapes"),
-        input_dtypes=listed("Input Data Types"),
-        input_formats=listed("Input Formats"),
-        output_shapes=listed("Output Shapes"),
-        output_dtypes=listed("Output Data Types"),
-        output_formats=listed("Output Formats"),
-        cube_utilization_pct=_share(row, "cube_utilization(%)", "cube_utilization( %)"),
-        blocks=count(_first(row, "Block Num", "Block Dim")),
-        cube_ns=cube_ns,
-        cube_cycles=count(_first(row, "aic_total_cycles", "total_cycles")),
-        mac_ratio=_mac_ratio(row),
-        hf32={"YES": 1, "NO": 0}.get(_first(row, "HF32 Eligible").upper(), MISSING),
-        stream=count(_first(row, "Stream ID")),
-        device=count(_first(row, "Device_id", "Device ID")),
+    columns = (
+        _texts(rows, "Name", "Op Name"),
+        _texts(rows, "Type", "OP Type"),
+        _texts(rows, "Accelerator Core", "Task Type"),
+        _times(rows, "Start Time(us)", "Task Start Time(us)"),
+        _times(rows, "Duration(us)", "Task Duration(us)"),
+        _times(rows, "Wait Time(us)", "Task Wait Time(us)"),
+        listed("Input Shapes"),
+        listed("Input Data Types"),
+        listed("Input Formats"),
+        listed("Output Shapes"),
+        listed("Output Data Types"),
+        listed("Output Formats"),
+        _read(rows, _share, "cube_utilization(%)", "cube_utilization( %)"),
+        _read(rows, count, "Block Num", "Block Dim"),
+        _times(rows, "aicore_time(us)", "aic_time(us)"),
+        _read(rows, count, "aic_total_cycles", "total_cycles"),
+        _mac_ratios(rows),
+        _read(rows, _yes_or_no, "HF32 Eligible"),
+        _read(rows, count, "Stream ID"),
+        _read(rows, count, "Device_id", "Device ID"),
     )
+    return [KernelRow(*values) for values in zip(*columns, strict=True)]
+
+
+def _mac_ratios(rows: Sequence[Row]) -> list[float]:
+    """Shares of time in which the multipliers worked; one set of metrics counts it by element type."""
+    whole = _read(rows, _share, "aic_mac_ratio", "mac_ratio")
+    parts = [_read(rows, _share, f"aic_mac_{kind}_ratio", f"mac_{kind}_ratio") for kind in ("fp16", "int8")]
+    sums = [[share for share in own if share >= 0] for own in zip(*parts, strict=True)]
+    return [ratio if ratio >= 0 or not told else sum(told) for ratio, told in zip(whole, sums, strict=True)]
 
 
 def _tasks(rows: Sequence[Row]) -> list[KernelRow]:
@@ -114,34 +126,46 @@ def _tasks(rows: Sequence[Row]) -> list[KernelRow]:
     start = _times(rows, "task_start(us)", "start_time(us)")
     dur = _times(rows, "task_time(us)")
     dur_ms = _times(rows, "duration(ms)")
-    found = []
-    for row, begin, length, length_ms in zip(rows, start, dur, dur_ms, strict=True):
-        name, core = _first(row, "kernel_name", "op_name"), _first(row, "kernel_type") or "AI_CORE"
-        taken = length if length >= 0 or length_ms < 0 else length_ms * 1000
-        stream, device = count(_first(row, "stream_id")), count(_first(row, "Device_id"))
-        found.append(KernelRow(name, "", core, begin, taken, stream=stream, device=device))
-    return found
+    taken = [
+        length if length >= 0 or not 0 <= length_ms < _LONGEST else length_ms * 1000
+        for length, length_ms in zip(dur, dur_ms, strict=True)
+    ]
+    names, cores = _texts(rows, "kernel_name", "op_name"), _texts(rows, "kernel_type")
+    streams, devices = _read(rows, count, "stream_id"), _read(rows, count, "Device_id")
+    columns = zip(names, cores, start, taken, streams, devices, strict=True)
+    return [
+        KernelRow(name, "", core or "AI_CORE", begin, length, stream=stream, device=device)
+        for name, core, begin, length, stream, device in columns
+    ]
 
 
-def _first(row: Row, *names: str) -> str:
-    return next((cell(row[name]) for name in names if row.get(name)), "")
+def _texts(rows: Sequence[Row], *names: str) -> list[str]:
+    """Cells of the first of these columns that says something, row by row; empty where none does."""
+    return _read(rows, str, *names)
 
 
-def _mac_ratio(row: Row) -> float:
-    """Share of time in which the multipliers worked; one set of metrics counts it by element type."""
-    ratio = _share(row, "aic_mac_ratio", "mac_ratio")
-    by_type = [_share(row, f"aic_mac_{kind}_ratio", f"mac_{kind}_ratio") for kind in ("fp16", "int8")]
-    told = [share for share in by_type if share >= 0]
-    return ratio if ratio >= 0 or not told else sum(told)
+def _read(rows: Sequence[Row], convert: Callable[[str], Value], *names: str) -> list[Value]:
+    """Converted cells of such a column; the same few values stand in most of them, so each is converted once."""
+    found = [""] * len(rows)
+    for name in names:
+        own = [row.get(name, "") for row in rows]
+        clean = {text: cell(text) for text in set(own)}
+        found = [before or clean[text] for before, text in zip(found, own, strict=True)]
+    converted = {text: convert(text) for text in set(found)}
+    return [converted[text] for text in found]
 
 
-def _share(row: Row, *names: str) -> float:
-    value = number(_first(row, *names), _UNKNOWN)
+def _share(text: str) -> float:
+    value = number(text, _UNKNOWN)
     return value if value >= 0 else _UNKNOWN
 
 
-def _times(rows: Iterable[Row], *names: str) -> list[int]:
+def _yes_or_no(text: str) -> int:
+    return {"YES": 1, "NO": 0}.get(text.upper(), MISSING)
+
+
+def _times(rows: Sequence[Row], *names: str) -> list[int]:
     """Exact ns of decimal microseconds, -1 where there is no number."""
-    values, valid = us_to_ns([_first(row, *names).encode() for row in rows])
+    values, valid = us_to_ns([text.encode() for text in _texts(rows, *names)])
     values[~valid] = MISSING
     return [int(value) for value in values.tolist()]

@@ -40,29 +40,33 @@ def tabled_rows(
         for entry in statistics
         if entry.name in rest and min(entry.start_ns, entry.dur_ns) >= 0
     ]
+    ops = {
+        row: _op(op_of_name(written, start, dur), known.get(written))
+        for row, (written, is_comm, start, dur, _) in enumerate(timed)
+        if is_comm
+    }
+    named = {row: f"hcom_{op.operator}_" for row, op in ops.items() if op.suffix}
     names, labels = Interner(), Interner()
-    columns: dict[str, list[int]] = {name: [] for name in COLUMNS}
-    comms: dict[int, CommInfo] = {}
-    ops: dict[int, HcclOp] = {}
-    for row, (written, is_comm, start, dur, stream) in enumerate(timed):
-        op = op_of_name(written, start, dur) if is_comm else None
-        if op is not None:
-            statistic = known.get(written)
-            op = op if statistic is None or statistic.partner < 0 else replace(op, partner=statistic.partner)
-        name = f"hcom_{op.operator}_" if op is not None and op.suffix else written
-        lane = _COLLECTIVES if is_comm else _UNKNOWN_STREAM if stream < 0 else f"stream {stream}"
-        given = {"start_ns": start, "dur_ns": dur, "kind": int(EventKind.KERNEL)}
-        given |= {"name": names.code(name), "lane": labels.code(lane)}
-        for column, values in columns.items():
-            values.append(given.get(column, MISSING))
-        if op is not None:
-            comms[row], ops[row] = CommInfo(name), op
-    arrays = {name: np.array(values, np.int64) for name, values in columns.items()}
-    empty: tuple[str, ...] = ()
-    rows = Rows(
-        **arrays, names=names.names, shapes=empty, dtypes=empty, lanes=_lanes(labels.names, device), comms=comms
-    )
+    columns = {column: np.full(len(timed), MISSING, np.int64) for column in COLUMNS}
+    columns["start_ns"][:] = [start for _, _, start, _, _ in timed]
+    columns["dur_ns"][:] = [dur for _, _, _, dur, _ in timed]
+    columns["kind"][:] = EventKind.KERNEL
+    columns["name"][:] = [names.code(named.get(row, entry[0])) for row, entry in enumerate(timed)]
+    columns["lane"][:] = [labels.code(_lane(stream, is_comm=is_comm)) for _, is_comm, _, _, stream in timed]
+    comms = {row: CommInfo(named.get(row, op.name)) for row, op in ops.items()}
+    rows = Rows(**columns, names=names.names, shapes=(), dtypes=(), lanes=_lanes(labels.names, device), comms=comms)
     return AscendContent(rows, ops, device, {}, Counter(), Counter(), Counter())
+
+
+def _op(op: HcclOp, entry: CommStatistics | None) -> HcclOp:
+    """The operator with the partner that the statistics know."""
+    return op if entry is None or entry.partner < 0 else replace(op, partner=entry.partner)
+
+
+def _lane(stream: int, *, is_comm: bool) -> str:
+    if is_comm:
+        return _COLLECTIVES
+    return _UNKNOWN_STREAM if stream < 0 else f"stream {stream}"
 
 
 def _is_collective(row: KernelRow) -> bool:
