@@ -19,7 +19,7 @@ import numpy as np
 from parsers._comm_names import dtype_nbytes, kind_of_name
 from parsers._numbers import integer, integers
 from parsers.ascend.events import Timeline
-from parsers.ascend.tasks import DTYPES, LOCAL_RANKS, NO_DTYPES, TRANSIT
+from parsers.ascend.tasks import DTYPES, MOST_RANKS, NO_DTYPES, TRANSIT
 from parsers.ascend.timed import Timed
 from replay.core.columns import Bool, Int64
 from replay.trace import MISSING, CollectiveKind
@@ -185,8 +185,7 @@ def _sub_tasks(rows: Timed) -> _SubTasks:
         integers([read(args) for args in rows.args])
         for read in map(attrgetter, ("source_rank", "target_rank", "stream_id", "packet_bytes"))
     )
-    elsewhere = (source >= 0) & (target >= 0) & (source != target)
-    remote = elsewhere & ~np.isin(source, LOCAL_RANKS) & ~np.isin(target, LOCAL_RANKS)
+    remote = (np.minimum(source, target) >= 0) & (np.maximum(source, target) < MOST_RANKS) & (source != target)
     transit = np.array([word in TRANSIT for word in name], np.bool_)
     payload = np.array([word == _PAYLOAD for word in name], np.bool_)
     transit &= ~payload | (nbytes > _NOTIFY_BYTES)
@@ -218,7 +217,7 @@ def _op(tasks: _SubTasks, row: int, threads: dict[str, str]) -> HcclOp:
         count=MISSING if count == _NO_COUNT else count,
         dtype=DTYPES.get(dtype, "" if dtype in NO_DTYPES else dtype),
         algorithm=str(args.algorithm or ""),
-        rank_size=integer(args.rank_size),
+        rank_size=size if (size := integer(args.rank_size)) <= MOST_RANKS else MISSING,
         transfer_ns=min(transfer, told.dur_ns),
         peers=tuple(peers.tolist()),
         partner=int(partners[0]) if told.pairwise and len(partners) == 1 else MISSING,

@@ -64,7 +64,7 @@ DTYPES = {
 NO_DTYPES = frozenset({"", "N/A", "RESERVED", "INVALID_TYPE", "NONE"})
 
 TRANSIT = frozenset({"memcpy", "reduce_inline", "reduce tbe", "reduce_tbe", "rdmasend", "write", "read", "writereduce"})
-LOCAL_RANKS = (2**32 - 1, 2**64 - 1)  # -1 as an unsigned number
+MOST_RANKS = 1 << 24  # larger numbers are -1 as unsigned ones, for the rank itself, or damaged
 
 
 @dataclass(frozen=True, slots=True)
