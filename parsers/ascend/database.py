@@ -1,13 +1,15 @@
 """The sqlite exports of Ascend's profilers, opened so that nothing beside them changes.
 
 Exports are left in WAL mode, in which even a reader creates files beside them; an immutable connection does not. One
-inside of an archive, or compressed, is written to a temporary file first. The schema of an export, dozens of tables,
-often begins behind what the head of the file shows, so an export is recognised by opening it.
+inside of an archive, or compressed, is written to a temporary file first, and so is one whose log was never merged into
+it, with that log. The schema of an export, dozens of tables, often begins behind what the head of the file shows, so an
+export is recognised by opening it.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -117,7 +119,7 @@ def _tables(file: SourceFile, _size: int, _mtime_ns: int) -> frozenset[str] | No
 @contextmanager
 def opened(file: SourceFile) -> Iterator[Database]:
     """The export, open until the block ends. Raises :class:`TraceError` where it is no readable database."""
-    with _on_disk(file) as path, closing(_connect(path)) as connection:
+    with _on_disk(file) as place, closing(sqlite3.connect(place, uri=True)) as connection:
         connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
         try:
             columns = _columns(connection)
@@ -151,15 +153,17 @@ def _columns(connection: sqlite3.Connection) -> dict[str, frozenset[str]]:
     }
 
 
-def _connect(path: Path) -> sqlite3.Connection:
-    return sqlite3.connect(f"file:{quote(os.fsencode(path.resolve()))}?immutable=1", uri=True)
+def _uri(path: Path, *, immutable: bool) -> str:
+    return f"file:{quote(os.fsencode(path.resolve()))}" + ("?immutable=1" if immutable else "")
 
 
 @contextmanager
-def _on_disk(file: SourceFile) -> Iterator[Path]:
-    """The file itself where sqlite can open it, else a copy that is gone after the block."""
-    if file.span is None and not is_compressed(next(file.stored_blocks(16), b"")):
-        yield file.path
+def _on_disk(file: SourceFile) -> Iterator[str]:
+    """The file itself where sqlite can open it without a trace, else a copy that is gone after the block."""
+    log = file.path.with_name(f"{file.path.name}-wal")
+    has_log = file.span is None and log.is_file() and log.stat().st_size > 0
+    if file.span is None and not has_log and not is_compressed(next(file.stored_blocks(16), b"")):
+        yield _uri(file.path, immutable=True)
         return
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "export.db"
@@ -169,14 +173,6 @@ def _on_disk(file: SourceFile) -> Iterator[Path]:
                     copy.write(block)
             except EOFError:
                 pass  # the database itself tells that it is cut short
-        yield path
-
-
-def unmerged(file: SourceFile) -> str:
-    """A sentence where changes lie beside the export that an immutable connection does not see, else nothing."""
-    if file.span is not None:
-        return ""
-    log = file.path.with_name(f"{file.path.name}-wal")
-    if not log.is_file() or not log.stat().st_size:
-        return ""
-    return f"{log.name} holds changes that were never merged into {file.name}; they are not read"
+        if has_log:
+            shutil.copyfile(log, f"{path}-wal")
+        yield _uri(path, immutable=not has_log)

@@ -17,7 +17,7 @@ from parsers.ascend.database_rows import COMMUNICATION, HARDWARE, OVERLAP, Place
 from parsers.ascend.events import OTHER, AscendArgs, AscendEvent
 from replay.trace import MISSING
 
-_MARK = "mstx"  # tasks that only mark a moment of a stream
+_MARK, _FIRST_MARK = "mstx", 4_000_000_001  # tasks that only mark moments of a stream, by type and by connection
 _NO_TYPE = frozenset({"", "N/A", "UNKNOWN"})
 _GROUP_THREADS = 1 << 16  # numbers kept free for the planes of a group
 _OVERLAP_NAMES = {
@@ -73,6 +73,17 @@ class _DeviceReader:
         self.found = DeviceRows()
         self._db, self._names, self._writer = database, names, writer
         self._groups: dict[tuple[int, str], int] = {}
+        self._only = self._only_device()
+
+    def _only_device(self) -> int:
+        """The device of rows that do not tell theirs, -1 where there may be several."""
+        listed = self._db.rows("RANK_DEVICE_MAP", ("deviceId",)), self._db.rows("NPU_INFO", ("id",))
+        found = {known(number) for rows in listed for (number,) in rows} - {MISSING}
+        return found.pop() if len(found) == 1 else MISSING
+
+    def _device(self, value: Value) -> int:
+        number = known(value)
+        return number if number >= 0 else self._only
 
     def tasks(self) -> dict[int, _Task]:
         """Tasks by their global number; those without one get a number of their own, below -1."""
@@ -92,7 +103,7 @@ class _DeviceReader:
             found[key] = _Task(
                 start=integer_of(start) or 0,
                 end=integer_of(end) or 0,
-                device=known(device),
+                device=self._device(device),
                 stream=known(stream),
                 number=known(number),
                 model=known(model),
@@ -101,7 +112,7 @@ class _DeviceReader:
                 span=(start, end),
                 part=known(context) >= 0,
             )
-            self.found.devices.add(known(device))
+            self.found.devices.add(found[key].device)
         return found
 
     def hardware(self, tasks: dict[int, _Task]) -> None:
@@ -128,7 +139,8 @@ class _DeviceReader:
             if key in copies:
                 args.size = known(copies[key][1])
                 args.task_type = engine_of(self._names.copies.get(known(copies[key][2]), ""))
-            role = OTHER if name.lower().startswith(_MARK) else "device"
+            marks = task.connection >= _FIRST_MARK and told is None
+            role = OTHER if marks or name.lower().startswith(_MARK) else "device"
             at = self._writer.device_process(HARDWARE, task.device), task.stream
             self._launched(task.connection, self._writer.add(role, name, task.span, at, args))
             if key in compute:
@@ -191,9 +203,7 @@ class _DeviceReader:
         for row in self._db.rows("COMMUNICATION_OP", columns):
             name, start, end, connection, group, op, dtype, count, op_type, device, size, algorithm, wait = row
             task = task_of.get(known(op))
-            found = known(device)
-            if found < 0 and task is not None:
-                found = task.device
+            found = task.device if known(device) < 0 and task is not None else self._device(device)
             args = AscendArgs(connection=known(connection), count=known(count), rank_size=known(size))
             args.data_type = self._names.data_types.get(known(dtype))
             args.comm_model = task.model if task is not None else MISSING
@@ -211,7 +221,7 @@ class _DeviceReader:
         columns = ("startNs", "endNs", "type", "deviceId")
         for start, end, kind, device in self._db.rows("OVERLAP_ANALYSIS", columns):
             label = self._names.overlaps.get(known(kind), "")
-            at = self._writer.device_process(OVERLAP, known(device)), max(known(kind), 0)
+            at = self._writer.device_process(OVERLAP, self._device(device)), max(known(kind), 0)
             self._writer.add("overlap", _OVERLAP_NAMES.get(label, label), (start, end), at, AscendArgs())
 
     def _plane(self, device: int, group: str, plane: int | None = None) -> Place:

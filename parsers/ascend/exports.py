@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from parsers.ascend.csv_rows import Row
-from parsers.ascend.database import opened, unmerged
+from parsers.ascend.database import opened
 from parsers.ascend.database_events import read_export
 from parsers.ascend.database_tables import communication, matrix, memory, metadata, rank_of_device, steps
 from parsers.ascend.events import Timeline
@@ -40,8 +40,6 @@ def read_profile(file: SourceFile) -> Profile:
     """Raises :class:`TraceError` where the file is no readable database, or its export was not finished."""
     with opened(file) as database:
         export = read_export(database)
-        beside = unmerged(file)
-        export.timeline.notes += (beside,) if beside else ()
         ranks = {device: rank_of_device(database, device) for device in export.devices if device >= 0}
         told = metadata(database)
         return Profile(file.name, export.timeline, export.kernels, memory(database), told, ranks)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import shutil
 import sqlite3
 import tarfile
 import zipfile
@@ -276,13 +277,24 @@ def test_tables_are_found_behind_the_first_page(tmp_path: Path) -> None:
     assert len(read(path)) == 23
 
 
-def test_changes_that_were_never_merged_are_told(tmp_path: Path) -> None:
-    """An immutable connection does not see the log beside an export, and must not."""
-    path = export(tmp_path, make.level1())
-    path.with_name(f"{path.name}-wal").write_bytes(b"frames")
-    trace = read(path)
-    assert len(trace) == 23
-    assert any("changes that were never merged" in warning for warning in trace.health.warnings)
+@pytest.mark.parametrize("damaged", [False, True])
+def test_a_log_that_was_never_merged_is_read_and_left_alone(damaged: bool, tmp_path: Path) -> None:
+    """A profiler that was killed leaves the last changes in it; what is no log is ignored."""
+    path = export(tmp_path / "a", make.level1())
+    kept = tmp_path / "b" / path.name
+    kept.parent.mkdir()
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("DELETE FROM TASK WHERE globalTaskId = 0")
+        connection.commit()
+        shutil.copyfile(path, kept)
+        shutil.copyfile(f"{path}-wal", f"{kept}-wal")
+    log = kept.with_name(f"{kept.name}-wal")
+    if damaged:
+        log.write_bytes(b"no log")
+    before = log.read_bytes()
+    assert len(read(kept)) == (23 if damaged else 22)
+    assert sorted(file.name for file in kept.parent.iterdir()) == [kept.name, log.name]
+    assert log.read_bytes() == before
 
 
 def test_an_export_without_rows_says_so(tmp_path: Path) -> None:
@@ -431,3 +443,11 @@ def test_peaks_of_memory_are_in_bytes(tmp_path: Path) -> None:
         text = whole.text(component)
         whole.add("MEMORY_RECORD", component=text, totalAllocated=allocated << 20, totalReserved=reserved << 20)
     assert read(whole.write(tmp_path / "a.db")).memory == (MemoryPeak(0, 200 << 20, 400 << 20),)
+
+
+def test_rows_without_a_device_are_of_the_only_one(tmp_path: Path) -> None:
+    """A column that was not there yet, or a cell that is empty, makes no second rank."""
+    path = change(export(tmp_path, make.level1()), "UPDATE TASK SET deviceId = NULL WHERE globalTaskId = 0")
+    assert (read(path).ranks, len(read(path))) == ((0,), 23)
+    change(path, "ALTER TABLE TASK DROP COLUMN deviceId", "ALTER TABLE COMMUNICATION_OP DROP COLUMN deviceId")
+    assert (read(path).ranks, len(read(path))) == ((0,), 23)
