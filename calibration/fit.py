@@ -107,7 +107,8 @@ def _affordable(problem: Problem, known: Mapping[str, float]) -> tuple[Problem, 
             problem, held = _hold_known(problem, identify.Undetermined(free, reason, "too few sizes"), held, known)
             continue
         spec = next(spec for spec in problem.free if spec.name == name)
-        problem, held = problem.holding(name, spec.initial), held | {name: "too few sizes"}
+        value = spec.initial if spec.off is None else spec.off
+        problem, held = problem.holding(name, value), held | {name: "too few sizes"}
     return problem, held
 
 

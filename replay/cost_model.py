@@ -28,7 +28,8 @@ class ParameterSpec:
     ``log``: positive, and searched as its logarithm (rates, times). ``given``: never fitted; a fact of the device.
     ``profile`` names the profile parameter that gives the start value (of a ``given`` one: the value); ``{dtype}`` in
     it is replaced. ``optional``: where the samples cannot tell it, it stays where it ended (grade ``assumed``) instead
-    of the fit being refused.
+    of the fit being refused. With too few sizes to carry it, it stays at ``off``, where what it stands for does
+    nothing, or where it began.
     """
 
     name: str
@@ -40,6 +41,7 @@ class ParameterSpec:
     given: bool = False
     optional: bool = False
     profile: str = ""
+    off: float | None = None
 
     def __post_init__(self) -> None:
         if not self.low <= self.initial <= self.high:

@@ -194,6 +194,12 @@ def rank_folder(path: Path) -> Path:
     return folder.parent if folder.name.lower() in _OUTPUTS else folder
 
 
+def name_in_rank(file: SourceFile) -> str:
+    """Name of a file with the folder of its rank: every rank's files bear the same names."""
+    folder = rank_folder(_full(file)).name
+    return f"{folder}/{file.name}" if folder else file.name
+
+
 def _full(file: SourceFile) -> Path:
     return file.path / file.location if file.span else file.path
 

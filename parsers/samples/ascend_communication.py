@@ -55,7 +55,7 @@ def read(file: SourceFile) -> Samples:
         value = orjson.loads(text)
     except orjson.JSONDecodeError as error:
         raise TraceError(f"{file.name}: is not an Ascend communication.json ({error})") from None
-    return samples_of(file.name, value, _lines(text.decode("utf-8", "replace")))
+    return samples_of(name_in_rank(file), value, _lines(text.decode("utf-8", "replace")))
 
 
 def samples_of(name: str, value: Mapping[str, Any], lines: Iterator[int]) -> Samples:

@@ -14,7 +14,7 @@ import numpy as np
 
 from parsers.ascend.cores import Counted, cores_and_clock
 from parsers.ascend.csv_rows import Losses
-from parsers.ascend.folder import RankFiles, Role, role_of
+from parsers.ascend.folder import RankFiles, Role, name_in_rank, role_of
 from parsers.ascend.kernels import KernelRow, read_kernels
 from parsers.ascend.matmul import Operands, Product, is_product, product_of
 from parsers.samples._rows import Gathered, Row
@@ -35,7 +35,7 @@ def claims_head(head: bytes) -> bool:
 
 def read(file: SourceFile) -> Samples:
     """One sample per matrix product with a known shape; ``line`` is the number of its row."""
-    losses, gathered = Losses(), Gathered(file.name)
+    losses, gathered = Losses(), Gathered(name_in_rank(file))
     kernels = read_kernels(RankFiles(file.path.parent, files={Role.KERNELS: [file]}), losses)
     cores, clock = cores_and_clock(_counted(kernels))
     known = {name: value for name, value in (("cores", cores), ("clock_hz", clock)) if value is not None}

@@ -21,14 +21,16 @@ PARAMETERS = (  # the last ones are held first where samples cannot tell them
     ParameterSpec("latency_ns", "ns", 5e3, 1.0, 1e7, optional=True),
     ParameterSpec("bytes_per_s", "B/s", 5e10, 1e6, 1e13),
     ParameterSpec("floor_ns", "ns", 2e3, 1.0, 1e7, optional=True),
-    ParameterSpec("small_latency_ratio", "1", 0.1, 1e-3, 1.0, optional=True),
+    ParameterSpec("small_latency_ratio", "1", 0.1, 1e-3, 1.0, optional=True, off=1.0),
     ParameterSpec("small_bandwidth_ratio", "1", 0.1, 1e-3, 1.0, optional=True),
 )
 
 
 def link_of(values: Values) -> Link:
-    """The link that fitted values describe."""
+    """The link that fitted values describe; a second protocol that starts no sooner than the first is none."""
     latency, bandwidth = values["latency_ns"], values["bytes_per_s"]
+    if values["small_latency_ratio"] >= 1.0:
+        return Link(bandwidth, latency, values["floor_ns"])
     small = Protocol(bandwidth * values["small_bandwidth_ratio"], latency * values["small_latency_ratio"])
     return Link(bandwidth, latency, values["floor_ns"], (small,))
 
