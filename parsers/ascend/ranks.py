@@ -25,7 +25,13 @@ from parsers.ascend.tables import Described, Settings, read_described
 from replay.core.units import NS_PER_US
 from replay.trace import MISSING, Health, MemoryPeak, StepTableRow
 
-OF_OPS = (Role.KERNELS, Role.TASKS, Role.COMMUNICATION, Role.STEPS)  # what tells of ops or steps without a timeline
+OF_OPS = (
+    Role.KERNELS,
+    Role.TASKS,
+    Role.COMMUNICATION,
+    Role.STEPS,
+    Role.STATISTICS,
+)  # what tells of ops or steps without a timeline
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +54,15 @@ def read_folder(folder: RankFiles, piece_bytes: int, *, keep_modules: bool) -> l
     if folder.has_events:
         return _recorded(folder, read_recording(folder, piece_bytes), keep_modules=keep_modules)
     losses = Losses()
-    described = read_described(folder)
+    statistics = read_statistics(folder.of(Role.STATISTICS), 0)
+    described = read_described(folder, more=statistics.objects)
     kernels = read_kernels(folder, losses)
     told = described.settings.rank
     number = told if told != MISSING else rank_in_name(folder.folder.name)
     steps = read_steps(folder.of(Role.STEPS), number, losses)
+    steps = steps or tuple(step_row(row, number) for row in statistics.steps)
     memory = read_memory(folder.of(Role.MEMORY), number, losses)
-    lost = losses.health().merged(Health(warnings=described.damaged))
+    lost = losses.health().merged(Health(warnings=(*described.damaged, *statistics.damaged)))
     name = next(file.name for role in OF_OPS for file in folder.of(role))
     rank = Rank(name, number, described, tabled_rows([], []), kernels, steps, lost, folder.folder, memory)
     return _by_device(rank)
@@ -89,7 +97,7 @@ def _of_device(rank: Rank, recording: Recording) -> Rank:
     settings = replace(rank.described.settings, rank=MISSING)
     return replace(
         rank,
-        number=recording.ranks.get(device, MISSING),
+        number=recording.ranks.get(device, rank.described.devices.get(device, MISSING)),
         described=replace(rank.described, settings=settings, statistics=[]),
         kernels=[row for row in rank.kernels if row.device == device],
         steps=(),
@@ -153,7 +161,14 @@ def _by_device(rank: Rank) -> list[Rank]:
         content = tabled_rows(own, [], device)
         found.append(
             replace(
-                rank, number=MISSING, described=nobody, content=content, kernels=own, steps=(), health=health, memory=()
+                rank,
+                number=nobody.devices.get(device, MISSING),
+                described=nobody,
+                content=content,
+                kernels=own,
+                steps=(),
+                memory=(),
+                health=health,
             )
         )
     return found

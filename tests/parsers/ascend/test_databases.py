@@ -451,3 +451,13 @@ def test_rows_without_a_device_are_of_the_only_one(tmp_path: Path) -> None:
     assert (read(path).ranks, len(read(path))) == ((0,), 23)
     change(path, "ALTER TABLE TASK DROP COLUMN deviceId", "ALTER TABLE COMMUNICATION_OP DROP COLUMN deviceId")
     assert (read(path).ranks, len(read(path))) == ((0,), 23)
+
+
+def test_statistics_alone_are_looked_at(tmp_path: Path) -> None:
+    """Collectives and steps of ``analysis.db``, as of the text files; what started them is not known."""
+    steps = "Step,Computing,Communication(Not Overlapped),Free\n3,300.0,396.0,300.0\n"
+    trace = read(db.statistics(tmp_path / "analysis.db", make.communication(), steps))
+    assert (trace.dur_ns.tolist(), trace.collectives.recorded_transfer_ns.tolist()) == ([396_000], [280_000])
+    assert [dict(row.parts_ms)["Computing"] for row in trace.step_table] == [0.3]
+    with pytest.raises(RefusedError, match="1 sqlite statistics"):
+        build(trace)
