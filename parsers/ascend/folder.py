@@ -56,6 +56,7 @@ _OF_ALL_RANKS = re.compile(
 )
 _RANK_IN_NAME = re.compile(r"^[a-z_]+_(\d+)(?=[_.])")
 _RANK_FOLDER = re.compile(r"_ascend_(?:pt|ms)$", re.IGNORECASE)
+_DEVICE_FOLDER = re.compile(r"^device_\d+$")
 _RAW_FOLDER = re.compile(r"^PROF_\d+|^FRAMEWORK$", re.IGNORECASE)
 _LIST = re.compile(rb"\A(?:\xef\xbb\xbf)?\s*\[")
 _TIMELINE = re.compile(
@@ -100,6 +101,7 @@ _KEYS: tuple[tuple[Role, re.Pattern[bytes]], ...] = (
     (Role.COMMUNICATION, re.compile(rb'"Communication Time Info"')),
     (Role.MATRIX, re.compile(rb'"Transport Type"\s*:.*"Transit Size\(MB\)"', re.DOTALL)),
     (Role.INFO, re.compile(rb'"experimental_config"|"torch_npu_version"|"cann_version"|"profiler_level"|"ms_version"')),
+    (Role.INFO, re.compile(rb'"DeviceInfo"\s*:.*"platform_version"|"platform_version"\s*:.*"DeviceInfo"', re.DOTALL)),
     (Role.METADATA, re.compile(rb'"ENV_VARIABLES"|"parallel_group_info"|"distributed_args"')),
 )
 _EXPORT = re.compile(r"^(?:ascend_[a-z]+_profiler|msprof)\w*\.db", re.IGNORECASE)
@@ -171,6 +173,7 @@ def group(files: Sequence[SourceFile]) -> tuple[list[RankFiles], int]:
         folder = folder / f"rank_{number[1]}" if number else folder
         rank = by_folder.setdefault(folder, RankFiles(folder))
         rank.files.setdefault(role, []).append(file)
+    _give_devices(by_folder)
     found: list[RankFiles] = []
     repeated = 0
     for folder in sorted(by_folder):
@@ -183,6 +186,15 @@ def group(files: Sequence[SourceFile]) -> tuple[list[RankFiles], int]:
         repeated += doubles + len(rank.of(Role.DATABASE)) - len(exports)
         found += _apart(rank, runs, exports)
     return found, repeated
+
+
+def _give_devices(by_folder: dict[Path, RankFiles]) -> None:
+    """What msprof says of a device belongs to the recording, unless the device has output of its own."""
+    bare = [folder for folder, rank in by_folder.items() if rank.files.keys() == {Role.INFO}]
+    for folder in bare:
+        recording = by_folder.get(folder.parent)
+        if _DEVICE_FOLDER.match(folder.name) and recording is not None:
+            recording.files.setdefault(Role.INFO, []).extend(by_folder.pop(folder).of(Role.INFO))
 
 
 def rank_folder(path: Path) -> Path:

@@ -24,6 +24,7 @@ from replay.trace import MISSING, Group, LinkUse
 
 Objects = Mapping[Role, list[tuple[str, dict[str, object]]]]
 _RANK_IN_NAME = re.compile(r"profiler_info_(\d+)\.json$")
+_DEVICE_IN_NAME = re.compile(r"^info\.json\.(\d{1,4})$")
 _JSON = (Role.COMMUNICATION, Role.MATRIX, Role.INFO, Role.METADATA)
 _TOTALS = ("total op info", "total hccl operators")
 _VERSIONS = ("torch_npu_version", "cann_version", "ms_version")
@@ -72,6 +73,7 @@ class Described:
     statistics: list[CommStatistics]  # operators of ``communication.json`` in any of its nestings, without its totals
     sizes: dict[str, int]  # group id → the fewest members it can have, by the numbers in ``communication_matrix.json``
     damaged: tuple[str, ...]
+    devices: Mapping[int, int] = field(default_factory=dict)  # device → rank, where msprof says so for each
 
 
 def read_described(files: RankFiles, roles: Sequence[Role] = _JSON, more: Objects | None = None) -> Described:
@@ -86,8 +88,8 @@ def read_described(files: RankFiles, roles: Sequence[Role] = _JSON, more: Object
         for row in operators(level)
     ]
     metadata = [value for _, value in objects.get(Role.METADATA, [])]
-    settings = _settings(objects.get(Role.INFO, []), metadata)
-    return Described(settings, statistics, sizes_of(links), tuple(damaged))
+    infos = objects.get(Role.INFO, [])
+    return Described(_settings(infos, metadata), statistics, sizes_of(links), tuple(damaged), _devices(infos))
 
 
 def read_objects(files: Sequence[SourceFile], damaged: list[str]) -> list[tuple[str, dict[str, object]]]:
@@ -133,6 +135,12 @@ def _settings(infos: Sequence[tuple[str, dict[str, object]]], metadatas: Sequenc
         groups += [_group(name, entry) for name, entry in as_dict(metadata.get("parallel_group_info")).items()]
     world = max([world, *(len(group.ranks) for group in groups if group.description == "default_group")])
     return Settings(rank, world, level, tuple(groups), tuple(dict.fromkeys(versions)), sizes)
+
+
+def _devices(infos: Sequence[tuple[str, dict[str, object]]]) -> dict[int, int]:
+    """Ranks of devices, from msprof's ``info.json.<device>``; -1 where a job did not tell it."""
+    named = ((_DEVICE_IN_NAME.match(name), rank_number(info.get("rank_id"))) for name, info in infos)
+    return {int(found[1]): rank for found, rank in named if found and rank >= 0}
 
 
 def stated_sizes(arguments: Mapping[str, object]) -> dict[str, int]:

@@ -327,3 +327,23 @@ def test_a_cluster_without_its_last_rank_has_whole_groups(tmp_path: Path) -> Non
     assert find_source(read(tmp_path), Facts(layout={"world_size": 16}), RunDescription()).layout.dp == 8
     with pytest.raises(LayoutError, match="has 4 ranks, but the trace says 7"):
         find_source(read(tmp_path), Facts(layout={"world_size": 4}), RunDescription())
+
+
+def test_msprof_says_for_each_device_which_rank_it_was(tmp_path: Path) -> None:
+    """Two recordings of one device each; and one of two devices, whose summary tells the rows apart."""
+    for number, rank in ((1, 9), (2, 4)):
+        top = prof(tmp_path / "one", number)
+        put(top / "mindstudio_profiler_output" / f"msprof_{STAMP}.json", msprof_events(number))
+        put(
+            top / f"device_{number}" / f"info.json.{number}",
+            {"platform_version": "5", "DeviceInfo": [], "rank_id": rank},
+        )
+        put(top / "host" / "info.json", {"platform_version": "5", "DeviceInfo": [], "rank_id": -1})
+    assert read(tmp_path / "one").ranks == (4, 9)
+    top = prof(tmp_path / "two", 1)
+    summary = layouts.op_summary(0) + layouts.op_summary(1)
+    put(top / "mindstudio_profiler_output" / f"op_summary_{STAMP}.csv", summary)
+    for device, rank in ((0, 12), (1, 3)):
+        put(top / f"device_{device}" / f"info.json.{device}",
+            {"platform_version": "5", "DeviceInfo": [{"ai_core_num": 24}], "rank_id": rank})  # fmt: skip
+    assert read(tmp_path / "two").ranks == (3, 12)
