@@ -2,7 +2,7 @@
 
 Text and export of one run hold the same events. The text is preferred, because its tables lie beside it; an export is
 taken where the timeline ends in the middle, is damaged, or lacks the host calls, which profilers of level 0 leave out
-of the text only.
+of the text only. Without a kernel table the export tells the kernels of a whole timeline.
 """
 
 from __future__ import annotations
@@ -13,10 +13,13 @@ from dataclasses import dataclass, field, replace
 from parsers._chrome_stream import ChromeStream
 from parsers.ascend.csv_rows import Row
 from parsers.ascend.events import Timeline, read_timeline
-from parsers.ascend.exports import Profile, read_profile
+from parsers.ascend.exports import read_profile
 from parsers.ascend.folder import RankFiles, Role
 from parsers.ascend.tables import Objects
+from parsers.source import SourceFile
 from replay.core.errors import TraceError
+
+_UNUSED = "sqlite exports beside their timeline"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,28 +37,30 @@ class Recording:
 
 def read_recording(folder: RankFiles, piece_bytes: int) -> Recording:
     """Raises :class:`TraceError` where neither the timeline nor the export can be read."""
+    if folder.export is None:
+        return _of_text(folder, piece_bytes)
     if not folder.timelines:
-        return _of_export(_profile(folder))
-    name = folder.timelines[0].name
+        return _of_export(folder.export)
     try:
-        timeline = read_timeline([ChromeStream(file.blocks(piece_bytes), file.name) for file in folder.timelines])
+        text = _of_text(folder, piece_bytes)
     except TraceError as error:
-        if folder.export is None:
-            raise
-        return _instead(_of_export(_profile(folder)), f"{error}; the export {folder.export.name} is used instead")
-    if folder.export is None:
-        return Recording(name, timeline)
-    reason = _lacks(timeline)
-    profile = _profile(folder) if reason else None
-    if profile is None or not profile.timeline.rows["cann"]:
-        return Recording(name, timeline, unused="sqlite exports beside their timeline")
-    return _instead(_of_export(profile), f"{name} {reason}; the export {profile.file} is used instead")
+        return _instead(_of_export(folder.export), str(error))
+    lacks = _lacks(text.timeline)
+    if not lacks and folder.of(Role.KERNELS):
+        return replace(text, unused=_UNUSED)
+    try:
+        export = _of_export(folder.export)
+    except TraceError as error:
+        text.timeline.notes += (f"{error}; {text.file} is used as it is",)
+        return replace(text, unused=_UNUSED)
+    if lacks and _lacks(export.timeline) == "":
+        return _instead(export, f"{text.file} {lacks}")
+    return replace(export, file=text.file, timeline=text.timeline, unused=_UNUSED)
 
 
-def _profile(folder: RankFiles) -> Profile:
-    if folder.export is None:
-        raise TraceError(f"{folder.folder.name}: neither a timeline nor a sqlite export")
-    return read_profile(folder.export)
+def _of_text(folder: RankFiles, piece_bytes: int) -> Recording:
+    streams = [ChromeStream(file.blocks(piece_bytes), file.name) for file in folder.timelines]
+    return Recording(folder.timelines[0].name, read_timeline(streams))
 
 
 def _lacks(timeline: Timeline) -> str:
@@ -65,13 +70,14 @@ def _lacks(timeline: Timeline) -> str:
     return "" if timeline.rows["cann"] else "holds no host calls"
 
 
-def _of_export(profile: Profile) -> Recording:
+def _of_export(file: SourceFile) -> Recording:
+    profile = read_profile(file)
     ranks = {rank for rank in profile.ranks.values() if rank >= 0}
     told: dict[str, object] = {"rank_id": ranks.pop()} if len(ranks) == 1 else {}
     objects: Objects = {Role.INFO: [(profile.file, told)], Role.METADATA: [(profile.file, profile.metadata)]}
     return Recording(profile.file, profile.timeline, profile.kernels, profile.memory, objects, profile.ranks)
 
 
-def _instead(recording: Recording, why: str) -> Recording:
-    recording.timeline.notes += (why,)
-    return replace(recording, unused="timelines whose sqlite export is used")
+def _instead(export: Recording, why: str) -> Recording:
+    export.timeline.notes += (f"{why}; the export {export.file} is used instead",)
+    return replace(export, unused="timelines whose sqlite export is used")

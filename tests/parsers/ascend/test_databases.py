@@ -461,3 +461,26 @@ def test_statistics_alone_are_looked_at(tmp_path: Path) -> None:
     assert [dict(row.parts_ms)["Computing"] for row in trace.step_table] == [0.3]
     with pytest.raises(RefusedError, match="1 sqlite statistics"):
         build(trace)
+
+
+def test_an_export_gives_the_kernels_of_a_timeline_without_a_table(tmp_path: Path) -> None:
+    """Blocks of two kernels; the events are the timeline's."""
+    folder = make.write(tmp_path, 0, make.level1(), tables=False)
+    kernels = [{"Start Time(us)": make.ts(100), "Type": "MatMulV3", "Block Num": "24"}]
+    path = folder / "ASCEND_PROFILER_OUTPUT" / "ascend_pytorch_profiler_0.db"
+    db.exported(make.level1(), kernels, group=make.GROUP).write(path)
+    trace = read(folder)
+    assert trace.details is not None
+    assert "MatMulV3" in trace.details.op_type
+    assert (trace.files, len(trace)) == (("trace_view.json",), 23)
+
+
+def test_text_is_used_as_it_is_where_the_export_is_worse(tmp_path: Path) -> None:
+    """A profiler that was killed leaves a timeline without its end, and an export without its strings."""
+    folder = make.write(tmp_path, 0, make.level1())
+    view = folder / "ASCEND_PROFILER_OUTPUT" / "trace_view.json"
+    view.write_bytes(view.read_bytes()[:-600])
+    change(export(folder, make.level1()), "DROP TABLE STRING_IDS")
+    trace = read(folder)
+    assert len(trace) == 23
+    assert any("export again; trace_view.json is used as it is" in told for told in trace.health.warnings)
