@@ -185,9 +185,13 @@ def _durations(dur_ns: Int64, total_ns: int) -> Durations:
 def _steps(trace: Trace) -> tuple[StepRow, ...]:
     counted = [] if trace.not_replayable else list(step_times(trace))
     recorded = {(row.rank, row.stage, _number(row.step)): dict(row.parts_ms) for row in trace.step_table}
-    rows = [
-        StepRow(own.rank, own.step, _parts(own), recorded.pop((own.rank, (), _number(own.step)), {})) for own in counted
-    ]
+    ranks = [own.rank for own in counted]
+    rows = []
+    for own in counted:
+        keys = [(own.rank, (), _number(own.step))]
+        keys += [(own.rank, (), "")] if ranks.count(own.rank) == 1 else []  # a recording without steps is one
+        found = next((recorded.pop(key) for key in keys if key in recorded), {})
+        rows.append(StepRow(own.rank, own.step, _parts(own), found))
     rest = [StepRow(rank, step, {}, parts, stage) for (rank, stage, step), parts in recorded.items()]
     return (*rows, *rest)
 

@@ -47,3 +47,17 @@ def test_collectives_tell_wait_from_transfer(tmp_path: Path) -> None:
     assert row.transfer_ms == 0.28
     assert row.algorithm == "MESH-RING"
     assert row.wait_ms == pytest.approx(0.116)
+
+
+def test_a_recording_without_steps_is_held_against_the_row_without_one(tmp_path: Path) -> None:
+    """The table leaves the step empty where the job called no ``prof.step()``."""
+    events = [event for event in make.level1() if event.get("name") != "ProfilerStep#3"]
+    top = make.write(tmp_path, 0, events)
+    table = "Step,Computing,Communication(Not Overlapped),Overlapped,Communication,Free\r\n,300,396,0,396,6\r\n"
+    (top / "ASCEND_PROFILER_OUTPUT/step_trace_time.csv").write_text(table, encoding="utf-8", newline="")
+    trace = parsers.read([tmp_path])
+    assert isinstance(trace, Trace)
+    facts = ascend_facts(trace)
+    assert facts is not None
+    (row,) = facts.steps
+    assert dict(row.counted) == pytest.approx(dict(row.recorded))
