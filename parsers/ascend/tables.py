@@ -127,7 +127,7 @@ def _settings(infos: Sequence[tuple[str, dict[str, object]]], metadatas: Sequenc
     sizes: dict[str, int] = {}
     for metadata in metadatas:
         environment = as_dict(metadata.get("ENV_VARIABLES"))
-        arguments = as_dict(metadata.get("distributed_args"))
+        arguments = _arguments(metadata.get("distributed_args"))
         world = max(world, rank_number(environment.get("WORLD_SIZE")), rank_number(arguments.get("world_size")))
         told = (rank, rank_number(environment.get("RANK")), rank_number(arguments.get("rank")))
         rank = next((own for own in told if own >= 0), MISSING)
@@ -135,6 +135,16 @@ def _settings(infos: Sequence[tuple[str, dict[str, object]]], metadatas: Sequenc
         groups += [_group(name, entry) for name, entry in as_dict(metadata.get("parallel_group_info")).items()]
     world = max([world, *(len(group.ranks) for group in groups if group.description == "default_group")])
     return Settings(rank, world, level, tuple(groups), tuple(dict.fromkeys(versions)), sizes)
+
+
+def _arguments(value: object) -> dict[str, object]:
+    """Arguments of the job: an object, or its text where they were added as a plain value."""
+    if isinstance(value, str):
+        try:
+            return as_dict(_decoded(value))
+        except ValueError:
+            return {}
+    return as_dict(value)
 
 
 def _devices(infos: Sequence[tuple[str, dict[str, object]]]) -> dict[int, int]:

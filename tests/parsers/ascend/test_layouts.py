@@ -289,14 +289,15 @@ def test_ranks_are_told_in_many_ways(tmp_path: Path, told: object, rank: int) ->
     assert read(tmp_path).ranks == (rank,)
 
 
-def test_arguments_of_the_job_are_its_layout(tmp_path: Path) -> None:
-    """Megatron's sizes as MindSpeed writes them, and its groups by HCCL's own names."""
+@pytest.mark.parametrize("write", [dict, json.dumps])
+def test_arguments_of_the_job_are_its_layout(tmp_path: Path, write: Callable[[dict[str, int]], object]) -> None:
+    """Megatron's sizes as MindSpeed writes them, also as text, and its groups by HCCL's own names."""
     name = "10.174.216.241%enp189s0f1_55000_0_1738895506630464"
     top = make.write(tmp_path, 0, json.loads(json.dumps(make.level1()).replace("__123_", "__035_")), tables=False)
     sizes = {"tensor_model_parallel_size": 2, "pipeline_model_parallel_size": 2, "data_parallel_size": 2,
              "context_parallel_size": 1, "expert_model_parallel_size": 2, "world_size": 8, "rank": 0}  # fmt: skip
     group = {"group_name": "tp", "group_rank": 0, "global_ranks": [0, 1]}
-    put(top / "profiler_metadata.json", {"distributed_args": sizes, "parallel_group_info": {name: group}})
+    put(top / "profiler_metadata.json", {"distributed_args": write(sizes), "parallel_group_info": {name: group}})
     trace = read(tmp_path)
     layout = find_source(trace, Facts(), RunDescription()).layout
     assert (layout.tp, layout.pp, layout.dp, layout.cp, layout.ep, layout.world_size) == (2, 2, 2, 1, 2, 8)
