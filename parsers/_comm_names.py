@@ -44,6 +44,7 @@ _ASCEND_FUSED = re.compile(
 # Collectives written by others; the kind is told by _WORDS where the third column is None.
 _DEVICE_KERNELS: tuple[tuple[str, re.Pattern[str], K | None], ...] = (
     ("NCCL, RCCL, HCCL", re.compile(r"\b(?:nccl|rccl|hccl|hcom_)", re.IGNORECASE), None),
+    ("HCCL on vector cores", re.compile(r"^aiv_(?:all|reduce|broadcast|scatter|send|recv)|AivKernel$", re.I), None),
     ("LCCL", re.compile(r"\blc[ac]l|^kernel_aivec", re.IGNORECASE), None),
     ("MSCCL", re.compile(r"\bmscclKernel|\bmscclpp::", re.IGNORECASE), None),
     ("NVSHMEM", re.compile(r"(?:nv|roc)shmem", re.IGNORECASE), None),
@@ -55,7 +56,7 @@ _DEVICE_KERNELS: tuple[tuple[str, re.Pattern[str], K | None], ...] = (
 # Every pattern above needs one of these in the lower-case name: plain search is ten times faster than the patterns.
 _HINTS = ("nccl", "rccl", "hccl", "hcom_", "mscc", "shmem", "cross_device", "_shot_", "multimem", "allreduce_",
           "ar_fusion", "ep::", "node::", "node_ll::",
-          "lcal", "lccl", "kernel_aivec", "moedistribute", "matmul")  # fmt: skip
+          "lcal", "lccl", "aiv_", "aivkernel", "kernel_aivec", "moedistribute", "matmul")  # fmt: skip
 
 _HOST_OP = re.compile(r"(?:c10d::|nccl:|gloo:|hccl:|rccl:|ucc:|mpi:|_c10d_functional::)", re.IGNORECASE)
 _HOST_TRANSFER = re.compile(r"(?:gloo|ucc|mpi):", re.IGNORECASE)

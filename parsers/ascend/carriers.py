@@ -13,7 +13,7 @@ import numpy as np
 
 from parsers._comm_names import kind_of_name
 from parsers._numbers import integer
-from parsers.ascend.hccl import HcclOp, is_served, operator_of
+from parsers.ascend.hccl import HcclOp, is_carrier, operator_of
 from parsers.ascend.tasks import is_signal
 from parsers.ascend.timed import Timed
 from replay.core.columns import Int64
@@ -43,35 +43,57 @@ def carriers_of(tasks: Timed, big: Timed, ops: Sequence[HcclOp]) -> list[list[in
 
 
 def servers(tasks: Timed, ops: Sequence[HcclOp]) -> list[int]:
-    """Kernels of the device's own processor that carry out a collective, or the communication of a fused kernel.
+    """Kernels that carry out a collective, or the communication of a fused kernel.
 
-    They run beside the op or the kernel that bears their name.
+    They run beside the op or the kernel whose operator they name, some name none (``AivKernel``).
     """
-    rows = _where(tasks, lambda row: is_served(str(tasks.events[row].name)))
+    rows = _where(tasks, lambda row: is_carrier(str(tasks.events[row].name)))
     if not len(rows):
         return []
-    names = [(op.operator.lower(), op.start_ns, op.end_ns) for op in ops]
     fused = _where(tasks, lambda row: kind_of_name(str(tasks.events[row].name)) != CollectiveKind.UNKNOWN)
-    kernels = fused[~np.isin(fused, rows)].tolist()
-    names += [(str(tasks.events[row].name).lower(), int(tasks.start_ns[row]), tasks.end_of(row)) for row in kernels]
+    others = fused[~np.isin(fused, rows)]
+    beside = Spans(
+        [*(op.operator for op in ops), *(str(tasks.events[row].name) for row in others.tolist())],
+        np.concatenate([np.array([op.start_ns for op in ops], np.int64), tasks.start_ns[others]]),
+        np.concatenate([np.array([op.end_ns for op in ops], np.int64), (tasks.start_ns + tasks.dur_ns)[others]]),
+    )
     found = []
     for row in rows.tolist():
-        base = operator_of(str(tasks.events[row].name)).lower()
-        start, end = int(tasks.start_ns[row]), tasks.end_of(row)
-        if any(base in name and begin < end and start < finish for name, begin, finish in names):
+        base = operator_of(str(tasks.events[row].name))
+        near = beside.overlapping(int(tasks.start_ns[row]), tasks.end_of(row))
+        if any(_names(base, beside.names[at]) for at in near):
             found.append(row)
     return found
 
 
-def fused_kernel(op: HcclOp, kernels: Sequence[tuple[str, int, int, int]]) -> int:
-    """Row of the compute kernel, of (name, start, end, row), that ``op`` is the communication of, -1 none."""
+class Spans:
+    """Named spans of time, to be asked which of them overlap another one."""
+
+    def __init__(self, names: Sequence[str], start_ns: Int64, end_ns: Int64) -> None:
+        self.names, self.start_ns, self.end_ns = names, start_ns, end_ns
+        self._order = np.argsort(start_ns, kind="stable")
+        self._starts = start_ns[self._order]
+        self._reached = np.maximum.accumulate(end_ns[self._order])
+
+    def overlapping(self, start_ns: int, end_ns: int) -> list[int]:
+        """Numbers of the spans that share time with this one."""
+        first = int(np.searchsorted(self._reached, start_ns, side="right"))
+        last = int(np.searchsorted(self._starts, end_ns))
+        return [at for at in self._order[first:last].tolist() if self.end_ns[at] > start_ns]
+
+
+def _names(base: str, operator: str) -> bool:
+    """Whether a kernel named ``base`` stands for an operator: by its name, or what its name says of the kind."""
+    kind = kind_of_name(base)
+    return base.lower() in operator.lower() or kind_of_name(operator) == kind != CollectiveKind.UNKNOWN
+
+
+def fused_kernel(op: HcclOp, kernels: Spans) -> int:
+    """Number of the compute kernel that ``op`` is the communication of, -1 none."""
     base = op.operator.lower()
-    near = [
-        (min(end, op.end_ns) - max(start, op.start_ns), row)
-        for name, start, end, row in kernels
-        if base in name.lower() and start < op.end_ns and end > op.start_ns
-    ]
-    return max(near)[1] if near else -1
+    near = [at for at in kernels.overlapping(op.start_ns, op.end_ns) if base in kernels.names[at].lower()]
+    shared = np.minimum(kernels.end_ns[near], op.end_ns) - np.maximum(kernels.start_ns[near], op.start_ns)
+    return near[int(np.argmax(shared))] if near else -1
 
 
 def _where(tasks: Timed, accept: Callable[[int], bool]) -> Int64:

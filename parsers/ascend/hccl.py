@@ -19,7 +19,7 @@ import numpy as np
 from parsers._comm_names import dtype_nbytes, kind_of_name
 from parsers._numbers import integer, integers
 from parsers.ascend.events import Timeline
-from parsers.ascend.tasks import DTYPES, MOST_RANKS, NO_DTYPES, TRANSIT
+from parsers.ascend.tasks import DTYPES, EITHER_SIDE, MOST_RANKS, NO_DTYPES, PAYLOADS, TRANSIT
 from parsers.ascend.timed import Timed
 from replay.core.columns import Bool, Int64
 from replay.trace import MISSING, CollectiveKind
@@ -27,11 +27,11 @@ from replay.trace import MISSING, CollectiveKind
 _NAME = re.compile(r"^([A-Za-z]\w*?)_{0,2}_(\w{1,3})_(-?\d+)(?:_(\d+))?(?:@(\S+))?$")
 _PREFIX = re.compile(r"^(?:hcom|hccl)_", re.IGNORECASE)
 _SERVED = re.compile(r"_?(?:Mc2)?_?Ai?cpu(?:Kernel)?$", re.IGNORECASE)
-_AIV = re.compile(r"_?Aiv(?:Kernel)?$", re.IGNORECASE)
+_AIV = re.compile(r"_?Aiv(?:Kernel)?$|^aiv_", re.IGNORECASE)
 _GROUP_THREAD = re.compile(r"^(?:Group (.+?) )?(?:Ai?cpu )?Communication\b", re.IGNORECASE)
 _PLANE_THREAD = re.compile(r"^Plane \d+$", re.IGNORECASE)
 _PAIRWISE = (CollectiveKind.SEND, CollectiveKind.RECV, CollectiveKind.SEND_RECV)
-_PAYLOAD, _ACKNOWLEDGED = "rdmasend", "notify_wait"
+_ACKNOWLEDGED = "notify_wait"
 _NOTIFY_BYTES = 8  # of an RDMA task that only signals
 _TO_ACKNOWLEDGE, _TO_BARRIER = 2, 4  # tasks from the last payload on; sends and receives have no barrier
 _NO_COUNT = 2**32 - 1
@@ -142,6 +142,11 @@ def is_served(name: str) -> bool:
     return bool(_SERVED.search(name))
 
 
+def is_carrier(name: str) -> bool:
+    """Whether a kernel of this name carries out a collective, or serves the one that is inside of another kernel."""
+    return is_served(name) or bool(_AIV.search(name)) or bool(_PREFIX.match(name))
+
+
 def operator_of(name: str) -> str:
     """The operator in a name without numbers: ``hcom_allGather_AicpuKernel`` is an allGather."""
     return _AIV.sub("", _SERVED.sub("", _PREFIX.sub("", name))).strip("_")
@@ -187,7 +192,7 @@ def _sub_tasks(rows: Timed) -> _SubTasks:
     )
     remote = (np.minimum(source, target) >= 0) & (np.maximum(source, target) < MOST_RANKS) & (source != target)
     transit = np.array([word in TRANSIT for word in name], np.bool_)
-    payload = np.array([word == _PAYLOAD for word in name], np.bool_)
+    payload = np.array([word in PAYLOADS for word in name], np.bool_)
     transit &= ~payload | (nbytes > _NOTIFY_BYTES)
     return _SubTasks(rows, name, source, target, stream, nbytes, remote, transit)
 
@@ -233,13 +238,14 @@ def _direction(tasks: _SubTasks, inside: Int64, op: HcclOp) -> CollectiveKind:
     TransportIbverbs). The count is of everything that is exchanged.
     """
     nbytes = op.count * dtype_nbytes(op.dtype)
-    if op.kind != CollectiveKind.SEND_RECV or op.partner < 0 or nbytes <= 0:
+    words = {tasks.name[row] for row in inside.tolist()}
+    if op.kind != CollectiveKind.SEND_RECV or op.partner < 0 or nbytes <= 0 or words & EITHER_SIDE:
         return CollectiveKind.UNKNOWN
-    by_rdma = any(tasks.name[row] == _PAYLOAD for row in inside.tolist())
+    by_sender = bool(words & PAYLOADS)
     moved = int(tasks.nbytes[inside[tasks.remote[inside] & tasks.transit[inside]]].sum())
     if 0 < moved < _ALL_OF_IT * nbytes:
         return CollectiveKind.UNKNOWN
-    return CollectiveKind.SEND if (moved > 0) == by_rdma else CollectiveKind.RECV
+    return CollectiveKind.SEND if (moved > 0) == by_sender else CollectiveKind.RECV
 
 
 def _within(rows: Timed, plane: Int64, op: HcclOp) -> Int64:
@@ -253,7 +259,7 @@ def _exchanges(tasks: _SubTasks, plane: Int64) -> bool:
 
 def _transfer_ns(tasks: _SubTasks, plane: Int64, op: HcclOp) -> int:
     """Time on the wire of the tasks of one plane."""
-    payload = tasks.transit[plane] & [tasks.name[row] == _PAYLOAD for row in plane.tolist()]
+    payload = tasks.transit[plane] & [tasks.name[row] in PAYLOADS for row in plane.tolist()]
     total = int(tasks.rows.dur_ns[plane[tasks.transit[plane] & ~payload]].sum())
     ends = np.flatnonzero(payload & ~np.append(payload[1:], False))
     begins = np.flatnonzero(payload & ~np.append(False, payload[:-1]))

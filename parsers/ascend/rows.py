@@ -16,7 +16,7 @@ import numpy as np
 
 from parsers._numbers import Scalar, integer, integers
 from parsers._rows import COLUMNS, CommInfo, Rows
-from parsers.ascend.carriers import carriers_of, fused_kernel, servers
+from parsers.ascend.carriers import Spans, carriers_of, fused_kernel, servers
 from parsers.ascend.events import PYTHON_FUNCTIONS, Timeline
 from parsers.ascend.hccl import HcclOp, buffer_counts, hccl_ops
 from parsers.ascend.lanes import Lanes, device_number
@@ -139,8 +139,8 @@ class _Builder:
         carriers = carriers_of(tasks, big, ops)
         carried = np.zeros(len(tasks), np.bool_)
         carried[[*(row for own in carriers for row in own), *servers(tasks, ops)]] = True
-        kernels = self._add_tasks(tasks, carried)
-        alone = [at for at, op in enumerate(ops) if not (op.served and self._fuse(op, kernels))]
+        kernels, rows = self._add_tasks(tasks, carried)
+        alone = [at for at, op in enumerate(ops) if not (op.served and self._fuse(op, kernels, rows))]
         where = [tasks.events[own[0]] if own else event for own, event in zip(carriers, big.events, strict=True)]
         stream = [
             integer(event.tid) if own else next(iter(op.streams), MISSING)
@@ -160,8 +160,8 @@ class _Builder:
         for row, at in enumerate(alone, first):
             self.comms[row], self.ops[row] = _comm_info(ops[at], names[at]), ops[at]
 
-    def _add_tasks(self, tasks: Timed, carried: Bool) -> list[tuple[str, int, int, int]]:
-        """Tasks that are ops by themselves; (name, start, end, row) of the kernels among them."""
+    def _add_tasks(self, tasks: Timed, carried: Bool) -> tuple[Spans, list[int]]:
+        """Tasks that are ops by themselves; the kernels among them, and their rows."""
         what = [task(str(e.name), str(a.task_type or "")) for e, a in zip(tasks.events, tasks.args, strict=True)]
         kinds = np.array([_NOTHING if found.kind is None else found.kind for found in what], np.int64)
         kept = np.flatnonzero(~carried & (kinds != _NOTHING))
@@ -181,16 +181,18 @@ class _Builder:
             correlation=self._launching.device[: len(tasks)][kept],
             nbytes=integers(list(map(_SIZE, own.args))),
         )
-        is_kernel = np.flatnonzero(kinds[kept] == EventKind.KERNEL).tolist()
-        return [(names[at], int(own.start_ns[at]), own.end_of(at), first + at) for at in is_kernel]
+        at = np.flatnonzero(kinds[kept] == EventKind.KERNEL)
+        ends = own.start_ns + own.dur_ns
+        return Spans([names[one] for one in at.tolist()], own.start_ns[at], ends[at]), (first + at).tolist()
 
-    def _fuse(self, op: HcclOp, kernels: Sequence[tuple[str, int, int, int]]) -> bool:
+    def _fuse(self, op: HcclOp, kernels: Spans, rows: Sequence[int]) -> bool:
         """Make ``op`` the other part of the kernel beside it, which is where it runs, if there is one."""
-        row = fused_kernel(op, kernels)
-        if row >= 0:
+        at = fused_kernel(op, kernels)
+        if at >= 0:
+            row = rows[at]
             self.skipped["communication rows of fused kernels"] += 1
             self.comms[row], self.ops[row] = _comm_info(op, op.name), replace(op, transfer_ns=MISSING)
-        return row >= 0
+        return at >= 0
 
     def finish(self) -> Rows:
         """All rows."""

@@ -63,7 +63,13 @@ DTYPES = {
 }  # fmt: skip
 NO_DTYPES = frozenset({"", "N/A", "RESERVED", "INVALID_TYPE", "NONE"})
 
-TRANSIT = frozenset({"memcpy", "reduce_inline", "reduce tbe", "reduce_tbe", "rdmasend", "write", "read", "writereduce"})
+# sub-tasks of collectives that move data, as HCCL's versions name them (PROF_TASK_OP_NAME, TASK_PARAM_TYPE_NAME_MAP)
+PAYLOADS = frozenset({"rdmasend", "send_payload"})  # posted by the sender in no time, acknowledged later
+EITHER_SIDE = frozenset({  # over UB, by whichever side the algorithm likes
+    "ub_write_or_read", "ub_reduce_inline", "write_with_notify", "reuce_with_notify", "reduce_with_notify",
+    "dpu_write_with_notify",
+})  # fmt: skip
+TRANSIT = frozenset({"memcpy", "reduce_inline", "reduce tbe", "reduce_tbe"}) | PAYLOADS | EITHER_SIDE
 MOST_RANKS = 1 << 24  # larger numbers are -1 as unsigned ones, for the rank itself, or damaged
 
 

@@ -11,6 +11,7 @@ import pytest
 
 import parsers
 from parsers._chrome_stream import ChromeStream
+from parsers._comm_names import kind_of_kernel
 from parsers.ascend.devices import by_device
 from parsers.ascend.events import Timeline, read_timeline
 from parsers.ascend.hccl import HcclOp, buffer_counts, op_of_name
@@ -331,6 +332,17 @@ def test_a_collective_of_the_devices_own_processor_is_one_op() -> None:
     big = make.operator("hcom_allGather_AicpuKernel_123_0_1", (305, 397), count=64, data_type="BFP16", connection_id=6)
     content = content_of([*make.eager(), server, *make.collectives(big)])
     assert names_of(content, EventKind.KERNEL) == ["Mul", "Add", "hcom_allGather_"]
+
+
+@pytest.mark.parametrize("name", ["AivKernel", "aiv_all_reduce_910b_bfloat16_t", "hcom_allReduce_AivKernel"])
+def test_a_collective_on_vector_cores_is_one_op(name: str) -> None:
+    """Its kernel is no op beside its row, whatever connects them; without a row it is the collective."""
+    kernel = make.work(name, (306, 396), kind="AI_VECTOR_CORE", stream=9)
+    big = make.operator("hcom_allReduce__123_0_1", (305, 397), count=64, data_type="BFP16")
+    task_row = make.sub_task("AivKernel", (306, 396), ranks=(0, 1))
+    content = content_of([*make.eager(), kernel, *make.collectives(big, task_row)])
+    assert names_of(content, EventKind.KERNEL) == ["Mul", "Add", "hcom_allReduce_"]
+    assert kind_of_kernel(name) is not None
 
 
 def test_an_operator_that_put_twice_launches_from_both_takes() -> None:
