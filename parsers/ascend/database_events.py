@@ -108,7 +108,7 @@ def _without_functions(database: Database, names: Names, writer: Writer) -> str:
     kinds = ", ".join(str(number) for number, name in names.api_types.items() if _CATEGORIES.get(name) == _FUNCTION)
     if not database.has("PYTORCH_API") or database.lacking("PYTORCH_API", ["type", "name"]):
         return ""
-    modules = f"SELECT id FROM STRING_IDS WHERE substr(value, 1, {len(MODULE_PREFIX)}) = '{MODULE_PREFIX}'"
+    modules = ", ".join(map(str, names.numbers_of(MODULE_PREFIX)))
     functions = f"type IN ({kinds}) AND name NOT IN ({modules})"
     writer.timeline.skipped[PYTHON_FUNCTIONS] += database.count("PYTORCH_API", functions)
     return f"({functions}) IS NOT TRUE"  # nor unknown

@@ -82,6 +82,10 @@ class Names:
         self.unknown += not instead
         return instead or f"string {value}"
 
+    def numbers_of(self, prefix: str) -> list[int]:
+        """Numbers of all strings that begin so."""
+        return [number for number, text in self._strings.items() if number is not None and text.startswith(prefix)]
+
     def raw(self, text: str) -> msgspec.Raw:
         """A string as the JSON that a timeline would hold."""
         if text not in self._raw:

@@ -7,11 +7,11 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from parsers._numbers import ns_text
 from parsers.ascend.communicators import communicator_id
 from parsers.ascend.csv_rows import Row
 from parsers.ascend.database import Database, Value
 from parsers.ascend.database_copies import engine_of
+from parsers.ascend.database_kernels import COMPUTE, Kernels
 from parsers.ascend.database_names import Names, integer_of, known
 from parsers.ascend.database_rows import COMMUNICATION, HARDWARE, OVERLAP, Place, Writer
 from parsers.ascend.events import OTHER, AscendArgs, AscendEvent
@@ -24,12 +24,6 @@ _OVERLAP_NAMES = {
     "COMPUTE": "Computing", "COMMUNICATION": "Communication", "COMM_NOT_OVERLAP_COMP": "Communication(Not Overlapped)",
     "FREE": "Free",
 }  # fmt: skip
-_KERNEL_CELLS = {
-    "Input Shapes": "inputShapes", "Input Data Types": "inputDataTypes", "Input Formats": "inputFormats",
-    "Output Shapes": "outputShapes", "Output Data Types": "outputDataTypes", "Output Formats": "outputFormats",
-    "OP State": "opState", "HF32 Eligible": "hf32Eligible",
-}  # fmt: skip
-_COMPUTE = ("globalTaskId", "name", "taskType", "opType", "blockNum", "blockDim", "waitNs", *_KERNEL_CELLS.values())
 
 
 @dataclass(slots=True)
@@ -65,12 +59,13 @@ def read_device(database: Database, names: Names, writer: Writer) -> DeviceRows:
     reader.hardware(tasks)
     reader.collectives(reader.sub_tasks(tasks))
     reader.overlap()
+    reader.found.kernels = reader.kernels.rows()
     return reader.found
 
 
 class _DeviceReader:
     def __init__(self, database: Database, names: Names, writer: Writer) -> None:
-        self.found = DeviceRows()
+        self.found, self.kernels = DeviceRows(), Kernels(database, names)
         self._db, self._names, self._writer = database, names, writer
         self._groups: dict[tuple[int, str], int] = {}
         self._only = self._only_device()
@@ -117,12 +112,11 @@ class _DeviceReader:
 
     def hardware(self, tasks: dict[int, _Task]) -> None:
         """Rows of the streams; a task that consists of parts is shown by its parts."""
-        compute = {known(row[0]): row for row in self._db.rows("COMPUTE_TASK_INFO", _COMPUTE)}
+        compute = {known(row[0]): row for row in self._db.rows("COMPUTE_TASK_INFO", COMPUTE)}
         columns = ("globalTaskId", "name", "taskType")
         schedule = {known(row[0]): row for row in self._db.rows("COMMUNICATION_SCHEDULE_TASK_INFO", columns)}
         columns = ("globalTaskId", "size", "memcpyOperation")
         copies = {known(row[0]): row for row in self._db.rows("MEMCPY_INFO", columns)}
-        counters = self._counters()
         parts = _parts(tasks)
         for key, task in tasks.items():
             if _is_shown_by_parts(task, parts):
@@ -144,35 +138,7 @@ class _DeviceReader:
             at = self._writer.device_process(HARDWARE, task.device), task.stream
             self._launched(task.connection, self._writer.add(role, name, task.span, at, args))
             if key in compute:
-                self.found.kernels.append(self._kernel(task, compute[key], counters.get(key, {})))
-
-    def _counters(self) -> dict[int, Row]:
-        """Counters of the cores by task, in the columns of a kernel table."""
-        found: dict[int, Row] = defaultdict(dict)
-        columns: dict[Value, str] = {}
-        for task, name, value in self._db.rows("TASK_PMU_INFO", ("globalTaskId", "name", "value")):
-            if name not in columns:
-                text = self._names.text(name)
-                unit = "(us)" if text.endswith("_time") else "(%)" if text.endswith("utilization") else ""
-                columns[name] = text + unit
-            found[known(task)][columns[name]] = str(value)
-        return found
-
-    def _kernel(self, task: _Task, told: tuple[Value, ...], counters: Row) -> Row:
-        values = dict(zip(_COMPUTE, told, strict=True))
-        row = {column: self._names.text(values[name]) for column, name in _KERNEL_CELLS.items()}
-        wait = known(values["waitNs"])
-        blocks = known(values["blockNum"])
-        return row | counters | {
-            "Name": self._names.name(values["name"], task.kind),
-            "Type": self._names.text(values["opType"]),
-            "Accelerator Core": self._names.text(values["taskType"]),
-            "Block Num": str(blocks if blocks >= 0 else known(values["blockDim"])),
-            "Wait Time(us)": _microseconds(wait) if wait >= 0 else "",
-            "Stream ID": str(task.stream),
-            "Device_id": str(task.device),
-            **_times(task.span),
-        }  # fmt: skip
+                self.kernels.add_compute(compute[key], task.kind, task.device, task.stream, task.span)
 
     def sub_tasks(self, tasks: dict[int, _Task]) -> dict[int, _Task]:
         """Rows of the planes, timed by their tasks; returns a task of each collective."""
@@ -212,9 +178,7 @@ class _DeviceReader:
             at = self._plane(found, self._names.text(group))
             self._launched(known(connection), self._writer.add("communication", text, (start, end), at, args))
             self.found.devices.add(found)
-            kernel = {"Name": text, "Type": self._names.text(op_type), "Accelerator Core": "COMMUNICATION"}
-            kernel["Wait Time(us)"] = _microseconds(known(wait)) if known(wait) >= 0 else ""
-            self.found.kernels.append(kernel | {"Device_id": str(found)} | _times((start, end)))
+            self.kernels.add_collective(text, self._names.text(op_type), wait, found, (start, end))
 
     def overlap(self) -> None:
         """The profiler's own account of the time of a device."""
@@ -258,14 +222,3 @@ def _is_shown_by_parts(task: _Task, parts: dict[tuple[int, int, int], list[int]]
     starts: Sequence[int] = () if task.part else parts.get((task.device, task.stream, task.number), ())
     at = bisect_left(starts, task.start)
     return at < len(starts) and starts[at] <= task.end
-
-
-def _times(span: tuple[Value, Value]) -> Row:
-    start, end = integer_of(span[0]), integer_of(span[1])
-    if start is None or end is None:
-        return {"Start Time(us)": "", "Duration(us)": ""}
-    return {"Start Time(us)": _microseconds(start), "Duration(us)": _microseconds(end - start)}
-
-
-def _microseconds(ns: int) -> str:
-    return ns_text(ns).decode()

@@ -28,7 +28,7 @@ SCHEMA = {
     "COMPUTE_TASK_INFO": "name INTEGER, globalTaskId INTEGER PRIMARY KEY, blockNum INTEGER, mixBlockNum INTEGER, "
     "taskType INTEGER, opType INTEGER, inputFormats INTEGER, inputDataTypes INTEGER, inputShapes INTEGER, "
     "outputFormats INTEGER, outputDataTypes INTEGER, outputShapes INTEGER, attrInfo INTEGER, opState INTEGER, "
-    "hf32Eligible INTEGER, waitNs INTEGER",
+    "hf32Eligible INTEGER",
     "COMMUNICATION_SCHEDULE_TASK_INFO": "name INTEGER, globalTaskId INTEGER PRIMARY KEY, taskType INTEGER, "
     "opType INTEGER",
     "COMMUNICATION_TASK_INFO": "name INTEGER, globalTaskId INTEGER, taskType INTEGER, planeId INTEGER, "
@@ -252,7 +252,6 @@ def _tasks(
 
 def _compute(out: Export, number: int, event: Event, row: dict[str, str]) -> None:
     cells = {column: out.text(row.get(cell, "N/A").replace('"', "")) for cell, column in _CELLS.items()}
-    wait = row.get("Wait Time(us)", "").strip()
     blocks = row.get("Block Num") or row.get("Block Dim")
     out.add(
         "COMPUTE_TASK_INFO",
@@ -261,7 +260,6 @@ def _compute(out: Export, number: int, event: Event, row: dict[str, str]) -> Non
         blockNum=int(blocks) if blocks else None,
         taskType=out.text(event["args"]["Task Type"]),
         opType=out.text(row.get("Type", "N/A")),
-        waitNs=int(Decimal(wait) * 1000) if wait else None,
         **cells,
     )
     for column, value in row.items():
