@@ -61,10 +61,11 @@ class HostOps:
 
 @dataclass(frozen=True, slots=True)
 class CallTiming:
-    """Own cost of a call, and whether it waits before (launch queue) or after (sync) paying it."""
+    """Own cost of a call, whether it waits before (launch queue) or after (sync) paying it, and work after the wait."""
 
     cost_ns: int
     waits_first: bool
+    rest_ns: int = 0
 
 
 def host_ops(trace: Trace, launches: Launches, step: RankStep, timing: dict[int, CallTiming]) -> HostOps:
@@ -227,6 +228,8 @@ class _Tiling:
         op = self._emit(kind, begin, begin + cost, cost, call)
         self._ops.call_op[call] = op
         self._waiting_call = call
+        if timing is not None and timing.rest_ns:
+            self._emit(_HOST, end - timing.rest_ns, end, timing.rest_ns, -1)
 
     def _emit(self, kind: OpKind, start: int, end: int, duration: int, event: int) -> int:
         op = self._ops.add(self._thread.lane, kind, start, end, duration, event, self._previous)

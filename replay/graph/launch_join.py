@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from replay.core.columns import Int8, Int64
+from replay.core.columns import Bool, Int8, Int64
 from replay.graph.calls import HANDING_OVER, CallKind, kinds_of
 from replay.trace import ON_HOST, EventKind, Trace
 
@@ -46,3 +46,13 @@ def join_launches(trace: Trace) -> Launches:
     call_kind[to_device[np.isin(call_kind[to_device], HANDING_OVER)]] = CallKind.LAUNCH
     posted = (call >= 0) & (call_kind[call] == CallKind.POST)
     return Launches(call, call_kind, np.where(posted, trace.end_ns, -1))
+
+
+def was_idle(trace: Trace, device: Int64, call: Int64) -> Bool:
+    """Whether the rank's device had finished everything before when the launch began (device sorted by rank, start)."""
+    idle = np.ones(len(device), np.bool_)
+    for rank in np.unique(trace.rank[device]):
+        own = np.flatnonzero(trace.rank[device] == rank)
+        busy_until = np.maximum.accumulate(trace.end_ns[device[own]])
+        idle[own[1:]] = busy_until[:-1] <= trace.start_ns[call[own[1:]]]
+    return idle

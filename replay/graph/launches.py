@@ -3,7 +3,8 @@
 The latency is one number per trace and kind of launch, learned over the whole trace from work whose device was idle
 when it was launched (an idle stream alone may still wait for another one). A device that is always behind shows no such
 work; then the smallest delay seen is an upper bound, and what is known of launch latencies in general (a few
-microseconds on every accelerator) caps it.
+microseconds on every accelerator) caps it. Transfers that are handed to other threads of the host begin after the
+hand-over (:mod:`replay.graph.enqueues`), with a latency of their own.
 """
 
 from __future__ import annotations
@@ -17,14 +18,14 @@ from replay.core.units import NS_PER_US
 from replay.graph.calls import HANDING_OVER, CallKind
 from replay.graph.edge_list import EdgeList
 from replay.graph.lags import typical_delay
-from replay.graph.launch_join import Launches
+from replay.graph.launch_join import Launches, was_idle
 from replay.graph.number import Numbered, RankParts
 from replay.graph.staging import staging_ns
 from replay.graph.types import Rule
 from replay.graph.waits import CallCosts
 from replay.trace import Trace
 
-_WAYS = (CallKind.GRAPH_LAUNCH, CallKind.ENQUEUE, CallKind.POST)  # of launching, with latencies of their own
+_WAYS = (CallKind.GRAPH_LAUNCH,)  # of launching, with latencies of their own
 _SAMPLES = 3
 _NEVER_IDLE_NS = 10 * NS_PER_US  # assumed latency where every launch met a busy stream
 
@@ -39,7 +40,7 @@ def launch_latencies_ns(trace: Trace, launches: Launches) -> dict[int, int]:
     call = launches.call[device]
     delay = trace.start_ns[device] - trace.start_ns[call]
     first = (delay >= 0) & np.append(True, call[1:] != call[:-1])[: len(call)]
-    way, idle = _way(launches.call_kind[call]), _idle(trace, device, call)
+    way, idle = _way(launches.call_kind[call]), was_idle(trace, device, call)
     return {int(w): _latency_ns(delay[first & (way == w)], idle[first & (way == w)]) for w in (CallKind.LAUNCH, *_WAYS)}
 
 
@@ -51,16 +52,6 @@ def _latency_ns(delay_ns: Int64, idle: Bool) -> int:
 
 def _way(call_kind: Int8) -> Int8:
     return np.where(np.isin(call_kind, _WAYS), call_kind, CallKind.LAUNCH).astype(np.int8)
-
-
-def _idle(trace: Trace, device: Int64, call: Int64) -> Bool:
-    """Whether the rank's device had finished everything before when the launch began (device sorted by rank, start)."""
-    idle = np.ones(len(device), np.bool_)
-    for rank in np.unique(trace.rank[device]):
-        own = np.flatnonzero(trace.rank[device] == rank)
-        busy_until = np.maximum.accumulate(trace.end_ns[device[own]])
-        idle[own[1:]] = busy_until[:-1] <= trace.start_ns[call[own[1:]]]
-    return idle
 
 
 def launch_edges(
@@ -80,14 +71,20 @@ def launch_edges(
     first = np.zeros(len(call), np.bool_)
     first[np.unique(call, return_index=True)[1]] = True
     slow = costs.blocked[call] & (ops.duration_ns[source] > costs.entry_ns[call])
-    slow &= ~np.isin(launches.call_kind[call], HANDING_OVER)  # these go on after they have handed over
+    handed = np.isin(launches.call_kind[call], HANDING_OVER) & (call >= 0)
+    slow &= ~handed  # these go on after they have handed over
     lag = np.array([latency_ns[way] for way in _way(launches.call_kind[call]).tolist()], np.int64)
     lag -= np.where(slow, costs.entry_ns[call], 0)
     staged = staging_ns(trace, launches, part)
     slow &= staged < 0
-    lag = np.where(staged >= 0, staged, lag)
+    lag = np.where(staged >= 0, staged, np.where(handed, _hand_over_ns(launches.call_kind[call], costs), lag))
     has_edge = (source >= 0) & (~graph | first)
     return [
         EdgeList.of(Rule.LAUNCH, source[mine], target[mine], lag_ns=lag[mine], from_start=from_start)
-        for mine, from_start in ((has_edge & ~slow, True), (has_edge & slow, False))
+        for mine, from_start in ((has_edge & ~(slow | handed), True), (has_edge & (slow | handed), False))
     ]
+
+
+def _hand_over_ns(call_kind: Int8, costs: CallCosts) -> Int64:
+    """What is posted begins at once, what is enqueued when another thread has woken up."""
+    return np.where(call_kind == CallKind.ENQUEUE, costs.hand_over_ns, 0)

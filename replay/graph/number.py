@@ -8,7 +8,7 @@ import numpy as np
 
 from replay.core.columns import Int8, Int32, Int64
 from replay.core.evidence import Grade
-from replay.graph.calls import CallKind
+from replay.graph.calls import HANDING_OVER, CallKind
 from replay.graph.collectives import Matched, Split
 from replay.graph.device import DeviceOps, device_ops
 from replay.graph.host import CallTiming, HostOps, host_ops
@@ -63,11 +63,19 @@ def _sync_timing(trace: Trace, costs: CallCosts, syncs: SyncWaits) -> dict[int, 
 
 
 def _handover_timing(trace: Trace, launches: Launches, costs: CallCosts, step: RankStep) -> dict[int, CallTiming]:
-    """Calls that took far longer than usual to hand a transfer over, and returned after its end: they waited for it."""
+    """Calls that hand over a transfer go on beside it; those that took far longer than usual waited for its end."""
     call = launches.call[step.device]
-    waited = (call >= 0) & (launches.call_kind[call] == CallKind.ENQUEUE) & costs.blocked[call]
-    waited &= trace.end_ns[step.device] <= trace.end_ns[call]
-    return {int(c): CallTiming(int(costs.entry_ns[c]), waits_first=False) for c in call[waited]}
+    over: dict[int, int] = {}  # call → end of the last transfer in it
+    for event, c in zip(step.device.tolist(), call.tolist(), strict=True):
+        if c >= 0 and launches.call_kind[c] in HANDING_OVER:
+            over[c] = max(over.get(c, 0), trace.end_of(event))
+    timing = {}
+    for c, end in over.items():
+        handed, returned = int(costs.handed_over_ns[c]), trace.end_of(c)
+        waited = costs.blocked[c] and end <= returned and launches.call_kind[c] == CallKind.ENQUEUE
+        rest = returned - (max(end, handed) if waited else handed)
+        timing[c] = CallTiming(handed - int(trace.start_ns[c]), waits_first=False, rest_ns=rest)
+    return timing
 
 
 @dataclass(slots=True)

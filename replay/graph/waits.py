@@ -13,6 +13,7 @@ import numpy as np
 from replay.core.columns import Bool, Int64
 from replay.core.units import NS_PER_US
 from replay.graph.calls import SYNCS, CallKind
+from replay.graph.enqueues import hand_overs
 from replay.graph.launch_join import Launches
 from replay.trace import Trace
 
@@ -29,6 +30,8 @@ class CallCosts:
 
     entry_ns: Int64  # the call's own cost when it has nothing to wait for
     blocked: Bool
+    handed_over_ns: Int64  # when the call had handed over its transfer; its end where it hands over none
+    hand_over_ns: int  # from there to the begin of the transfer on an idle stream (one number per trace)
 
 
 def call_costs(trace: Trace, launches: Launches) -> CallCosts:
@@ -47,7 +50,7 @@ def call_costs(trace: Trace, launches: Launches) -> CallCosts:
     sync = np.isin(launches.call_kind, SYNCS)
     blocked[sync & (trace.dur_ns > _AT_LEAST_NS)] = True
     entry[sync & blocked] = np.minimum(entry[sync & blocked], _AT_LEAST_NS)
-    return CallCosts(entry, blocked)
+    return CallCosts(entry, blocked, *hand_overs(trace, launches))
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,6 +86,29 @@ def test_a_collective_beside_compute_is_waited_for_with_the_next_one(tmp_path: P
     assert sorted(edges_into(graph, woken, Rule.HOST_SYNC)) == transfers
 
 
+def handed_over(call_us: float, begin: float, end: float) -> list[dict[str, Any]]:
+    """A reduce-scatter of ``call_us`` from 100 on, whose transfer runs over [begin, end]; work from 400 on."""
+    dims = {"Input Dims": [[1000]], "Input type": ["float"]}
+    call = op("c10d::_reduce_scatter_base_", 100, call_us)
+    worker = span("gloo:all_reduce", begin, end - begin, cat="user_annotation", tid=WORKER, args=dims)
+    return [step(500), op("aten::mm", 0, 100), call, worker, op("aten::add", 400, 100)]
+
+
+def test_a_call_that_copies_first_hands_over_at_its_end(tmp_path: Path) -> None:
+    """The call copies for 190 us, the transfer takes from 300 to 390: with a call twice as long it ends at 580."""
+    graph = graph_of(tmp_path, handed_over(190, 300, 390))
+    assert simulated_us(graph, {}) == pytest.approx(500)
+    assert simulated_us(graph, {OpKind.CALL: 2}) == pytest.approx(500 + 190)
+
+
+def test_a_call_goes_on_beside_the_transfer_it_handed_over(tmp_path: Path) -> None:
+    """It handed over at 120 and lost its core to the worker until 280: no wait, and no part of the hand-over."""
+    graph = graph_of(tmp_path, handed_over(180, 120, 390))
+    assert simulated_us(graph, {}) == pytest.approx(500)
+    assert graph.duration_ns[graph.kind == OpKind.CALL].tolist() == [20_000]
+    assert simulated_us(graph, {OpKind.TRANSFER: 0.1}) == pytest.approx(280 + 10 + 100)
+
+
 def test_send_and_receive_meet(tmp_path: Path) -> None:
     """Rank 1 asks at 0, rank 0 sends at 200 and is done at 230: the receiver waited, it did not transfer for 230 µs."""
     sender = [step(300), op("aten::mm", 0, 200), *exchange("send", 1, 200, 218, 225), op("aten::add", 260, 40)]
