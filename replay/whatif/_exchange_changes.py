@@ -20,7 +20,6 @@ from replay.whatif._expert_exchange import (
     deduplicated_ns,
     deduplicated_ratio,
     flat_factor,
-    flat_ns,
     gradient_ratio,
     leaves_node,
 )
@@ -104,24 +103,18 @@ def put_flat(draft: Draft, c: Comparison, ops: ExpertOps) -> None:
 def _flat_factor(c: Comparison, ops: Bool, chosen: Int64, nbytes: Int64) -> tuple[Float64, str, Grade]:
     """Factors of flat all-to-alls, how they come about, and how well they are known."""
     duration, load = c.graph.duration_ns[chosen].astype(np.float64), c.exchange_load[chosen]
-    if c.tiers:
-        after, before = (
-            np.array([flat_ns(side, c.tiers, max(s, 1)) for s in nbytes.tolist()]) for side in (c.new, c.old)
-        )
-        if leaves_node(c.old) != leaves_node(c.new) and (nbytes > 0).all():
-            return after * load / np.maximum(duration, 1.0), "link time: another tier than measured", Grade.DATASHEET
-        return after / before * load, "measured x link time(new) / (old), the slower tier", Grade.SCALED
     if (nbytes <= 0).all():
         return flat_factor(c.old, c.new, duration, 0.0) * load, "measured x bytes(new) / (old)", Grade.ASSUMED
     known = np.where(nbytes > 0, nbytes, np.median(nbytes[nbytes > 0]))
     found = {size: _by_messages(c, size) for size in np.unique(known).tolist()}
     factor = np.array([found[size][0] for size in known.tolist()])
-    how = "measured x (ep - 1) messages of 1/ep of the bytes(new) / (old), timed as the trace's transfers are by size"
+    timed = "timed as the trace's transfers are by size" + (", or by the profile" if c.profile is not None else "")
+    how = f"measured x (ep - 1) messages of 1/ep of the bytes(new) / (old), {timed}"
     return factor * load, how, max(grade for _, grade in found.values())
 
 
 def _by_messages(c: Comparison, nbytes: float) -> tuple[float, Grade]:
-    """New over old time of an all-to-all of ``nbytes`` a rank, on the links that the trace shows."""
+    """New over old time of an all-to-all of ``nbytes`` a rank, on the links that the trace shows or a profile knows."""
     old, new = (Moved(CollectiveKind.ALL_TO_ALL, nbytes, ranks) for ranks in (c.old_group, c.new_group))
     factor, grade = c.links.ratio(old, new)
     return factor * c.new.load / c.old.load, grade

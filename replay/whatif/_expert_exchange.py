@@ -10,7 +10,6 @@ from hwprofiles import HardwareProfile
 from replay.collectives import direct_all_to_all, ring_all_reduce
 from replay.collectives._link import Link
 from replay.collectives.deduplicating import exchange_time_ns
-from replay.collectives.hierarchical import tier_nbytes, two_tier_time_ns
 from replay.core.columns import Float64
 from replay.program.expert_side import ExpertSide
 
@@ -52,12 +51,6 @@ def deduplicated_ratio(old: ExpertSide, new: ExpertSide, tiers: Tiers | None) ->
     if old.remote_nodes > 0:
         return new.remote_nodes * new.load / (old.remote_nodes * old.load)
     return new.copies_inside * new.load / (old.copies_inside * old.load)
-
-
-def flat_ns(side: ExpertSide, tiers: Tiers, nbytes: float) -> float:
-    """Time of a flat all-to-all of ``nbytes`` a rank: the slower tier, times the load."""
-    inside, outside = tier_nbytes(nbytes, side.ep, side.ranks_per_node)
-    return side.load * float(two_tier_time_ns(inside, outside, tiers.intra, tiers.inter))
 
 
 def flat_factor(old: ExpertSide, new: ExpertSide, duration_ns: Float64, latency_ns: float) -> Float64:
