@@ -7,8 +7,9 @@ import numpy as np
 from replay.core.columns import Float64
 from replay.core.evidence import Grade
 from replay.graph.types import Graph, OpKind
+from replay.program.parameters import Parameters
 from replay.program.retiming import Change
-from replay.program.templates import group_families
+from replay.program.templates import group_families, sparse_layers
 from replay.program.types import Labels, Phase, Role
 from replay.trace import CollectiveKind
 from replay.whatif._comparison import Comparison
@@ -65,20 +66,16 @@ def expert_share(graph: Graph, labels: Labels) -> Float64:
 
 
 def share_by_model(graph: Graph, labels: Labels) -> Float64:
-    """The same share from the model's sizes; NaN where they are not known.
-
-    A rank holds layers · 3·h·f·E/ep expert parameters, layers · 4·h² dense ones, and V·h where it has the embedding or
-    the head.
-    """
-    model, layout = labels.model, labels.layout
+    """The same share from the model's sizes (:class:`Parameters`); NaN where they are not known."""
+    model = labels.model
     if not (model.hidden and model.moe_ffn and model.experts):
         return np.full(len(graph), np.nan)
+    counted = Parameters.of(labels, sparse_layers(labels))
     share = np.full(int(graph.rank.max(initial=0)) + 1, np.nan)
     for rank in np.unique(graph.rank).tolist():
         own = graph.rank == rank
-        layers = len(np.unique(labels.layer[own & (labels.layer >= 0)]))
+        layers = np.unique(labels.layer[own & (labels.layer >= 0)]).tolist()
         ends = sum(bool((labels.role[own] == role).any()) for role in (Role.EMBEDDING, Role.HEAD))
-        expert = layers * 3 * model.hidden * model.moe_ffn * model.experts / layout.ep
-        total = expert + layers * 4 * model.hidden**2 + ends * (model.vocab or 0) * model.hidden
-        share[rank] = expert / total if layers else np.nan
+        expert = counted.experts(layers)
+        share[rank] = expert / (expert + counted.dense(layers, ends)) if layers else np.nan
     return np.asarray(share[graph.rank])
