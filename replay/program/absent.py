@@ -21,7 +21,6 @@ from replay.program.comm_ops import is_p2p
 from replay.program.expert_ops import expert_ops
 from replay.program.groups import coordinates, sizes
 from replay.program.lone_groups import (
-    LoneCollective,
     beside_sums,
     lone_exchanges,
     lone_gradient_sums,
@@ -108,15 +107,17 @@ def _with_expert_sums(graph: Graph, labels: Labels) -> Labelled:
     for op in np.flatnonzero(dense).tolist():
         family = families[graph.comm[op]] if graph.comm[op] >= 0 else None
         dense[op] = family is not None and family.of_replicas and not family.expert
-    added: list[LoneCollective] = []
+    share: dict[tuple[int, int], float] = {}  # (rank, chunk) → expert parameters over the others
+    nbytes = {}
     for op in np.flatnonzero(dense).tolist():
-        rank, chunk = int(graph.rank[op]), int(labels.chunk[op])
-        layers, ends = _chunk(graph, labels, rank, chunk)
-        beside, known = counted.dense(layers, ends), int(graph.comms.nbytes[graph.comm[op]])
-        share = counted.experts(layers) / beside if beside else 0.0
-        if share and known > 0:
-            added.append(beside_sums(graph, labels, op, round(known * share)))
-    return with_collectives(graph, labels, added)
+        place, known = (int(graph.rank[op]), int(labels.chunk[op])), int(graph.comms.nbytes[graph.comm[op]])
+        if place not in share:
+            layers, ends = _chunk(graph, labels, *place)
+            beside = counted.dense(layers, ends)
+            share[place] = counted.experts(layers) / beside if beside else 0.0
+        if share[place] and known > 0:
+            nbytes[op] = round(known * share[place])
+    return with_collectives(graph, labels, beside_sums(graph, labels, nbytes))
 
 
 def _chunk(graph: Graph, labels: Labels, rank: int, chunk: int) -> tuple[list[int], int]:

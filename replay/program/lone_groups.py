@@ -8,7 +8,7 @@ treats them like any other collective.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
@@ -91,15 +91,22 @@ def lone_gradient_sums(graph: Graph, labels: Labels, nbytes: dict[tuple[int, int
     return found
 
 
-def beside_sums(graph: Graph, labels: Labels, op: int, nbytes: int) -> LoneCollective:
-    """The sum of expert gradients behind a sum of dense ones, the transfer ``op``: what waits for it waits for both."""
-    label = (int(labels.phase[op]), int(labels.role[op]), int(labels.microbatch[op]), int(labels.chunk[op]),
-             int(labels.layer[op]))  # fmt: skip
-    waiting = graph.edges.target[(graph.edges.source == op) & (graph.edges.rule == Rule.EVENT)]
-    arrival = np.flatnonzero((graph.comm == graph.comm[op]) & (graph.kind == OpKind.ARRIVAL))
-    where = (int(waiting[0]) if len(waiting) else -1, int(arrival[0]) if len(arrival) else op)
-    time_ns = int(graph.measured_end_ns[op])
-    return LoneCollective(CollectiveKind.ALL_REDUCE, "edp", nbytes, op, *where, time_ns, label, int(graph.rank[op]))
+def beside_sums(graph: Graph, labels: Labels, nbytes: Mapping[int, int]) -> list[LoneCollective]:
+    """Sums of expert gradients behind the sums of dense ones in ``nbytes``; what waits for one waits for both."""
+    edges = graph.edges
+    rows = np.flatnonzero((edges.rule == Rule.EVENT) & np.isin(edges.source, list(nbytes)))[::-1]
+    waiting = dict(zip(edges.source[rows].tolist(), edges.target[rows].tolist(), strict=True))  # the first of each
+    arrivals = np.flatnonzero((graph.kind == OpKind.ARRIVAL) & (graph.comm >= 0))
+    arrival_of = dict(zip(graph.comm[arrivals].tolist(), arrivals.tolist(), strict=True))
+    columns = (labels.phase, labels.role, labels.microbatch, labels.chunk, labels.layer)
+    found = []
+    for op, size in nbytes.items():
+        phase, role, *place = (int(column[op]) for column in columns)
+        where = (waiting.get(op, -1), arrival_of.get(int(graph.comm[op]), op), int(graph.measured_end_ns[op]))
+        label = (phase, role, place[0], place[1], place[2])
+        rank = int(graph.rank[op])
+        found.append(LoneCollective(CollectiveKind.ALL_REDUCE, "edp", size, op, *where, label, rank))
+    return found
 
 
 def lone_transfers(graph: Graph, labels: Labels, nbytes: int) -> list[LoneCollective]:
