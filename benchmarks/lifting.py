@@ -26,7 +26,7 @@ from replay.core.errors import ReplayError, TraceError
 from replay.core.units import percent
 from replay.graph.build import build
 from replay.graph.types import Graph
-from replay.program.label import device_time_ns, label, unassigned_pct
+from replay.program.label import label, unassigned_pct
 from replay.program.synthesis import synthesise
 from replay.program.templates import lift
 from replay.program.types import Labels
@@ -78,7 +78,7 @@ def score(path: Path, *, modules: bool, description: bool) -> Score:
     graph, truth = _labelled(trace, described)
     bare_graph, found = _labelled(stripped, described if description else RunDescription())
     error, refusal = _lift_error(bare_graph, found)
-    weight = device_time_ns(bare_graph)
+    weight = bare_graph.device_time_ns
     return Score(
         path.name,
         {field: _agreement(graph, truth, bare_graph, found, field) for field in FIELDS},
@@ -103,7 +103,7 @@ def _agreement(graph: Graph, truth: Labels, bare_graph: Graph, found: Labels, fi
         for event, kind, value in zip(graph.event, graph.kind, getattr(truth, field), strict=True)
         if event >= 0
     }
-    weight = device_time_ns(bare_graph)
+    weight = bare_graph.device_time_ns
     equal = [
         expected.get((int(event), int(kind))) == int(value)
         for event, kind, value in zip(bare_graph.event, bare_graph.kind, getattr(found, field), strict=True)

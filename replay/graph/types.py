@@ -189,6 +189,11 @@ class Graph:
     def __len__(self) -> int:
         return len(self.duration_ns)
 
+    @property
+    def device_time_ns(self) -> Float64:
+        """Duration of device ops, 0 for host ops: the weight of every share of device time."""
+        return np.where(np.isin(self.kind, DEVICE_OPS), self.duration_ns, 0).astype(np.float64)
+
     def with_durations(self, duration_ns: Int64, grade: Int8 | None = None) -> Graph:
         """The same graph with other durations (and evidence grades)."""
         return replace(self, duration_ns=duration_ns, grade=self.grade if grade is None else grade)

@@ -13,9 +13,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from replay.core.columns import Float64, Int32, Int64
+from replay.core.columns import Int32, Int64
 from replay.core.units import percent
-from replay.graph.types import DEVICE_OPS, Graph
+from replay.graph.types import Graph
 from replay.layout import Layout
 from replay.model import ModelSpec
 from replay.program.layers import layers_of_ops, number_by_occurrence
@@ -74,14 +74,9 @@ def label(
     )
 
 
-def device_time_ns(graph: Graph) -> Float64:
-    """Duration of device ops, 0 for host ops: the weight of every share of device time."""
-    return np.where(np.isin(graph.kind, DEVICE_OPS), graph.duration_ns, 0).astype(np.float64)
-
-
 def unassigned_pct(graph: Graph, labels: Labels) -> float:
     """Device time with neither phase nor role, in percent of all device time."""
-    weight = device_time_ns(graph)
+    weight = graph.device_time_ns
     return percent(weight[labels.template < 0].sum(), weight.sum())
 
 

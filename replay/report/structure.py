@@ -10,7 +10,7 @@ import numpy as np
 from replay.core.columns import Bool, Float64, Int64, groups_of
 from replay.core.units import ns_to_ms, percent
 from replay.graph.types import Graph
-from replay.program.label import device_time_ns, unassigned_pct
+from replay.program.label import unassigned_pct
 from replay.program.template_ids import MOE_ROLES
 from replay.program.types import Labels, Phase, Role
 
@@ -44,7 +44,7 @@ class StructureFacts:
 
 def structure(graph: Graph, labels: Labels) -> StructureFacts:
     """Counts, costs and shares of a labelled step."""
-    time = device_time_ns(graph)
+    time = graph.device_time_ns
     rows = tuple(_layer(graph, labels, ops, time) for ops in groups_of(labels.layer))
     kinds = [row.kind for row in rows]
     return StructureFacts(

@@ -14,7 +14,7 @@ import numpy as np
 from replay.core.columns import Bool, Int64
 from replay.core.units import percent
 from replay.graph.parallel_kind import ParallelKind
-from replay.graph.types import DEVICE_OPS, Graph
+from replay.graph.types import Graph
 from replay.program.comm_ops import comm_kind
 from replay.program.keys import PASS_PHASES
 from replay.program.open_ranges import FIELDS
@@ -134,7 +134,7 @@ def _chunks(evidence: Evidence, sums: Int64) -> Int64:
 
 
 def _sentences(graph: Graph, states: Int64) -> tuple[str, ...]:
-    weight = np.where(np.isin(graph.kind, DEVICE_OPS), graph.duration_ns, 0).astype(np.float64)
+    weight = graph.device_time_ns
     update = percent(float(weight[states[:, PHASE] == Phase.OPTIMIZER].sum()), float(weight.sum()))
     synced = percent(float(weight[states[:, ROLE] == Role.GRAD_SYNC].sum()), float(weight.sum()))
     if not update and not synced:
