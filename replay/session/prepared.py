@@ -43,6 +43,10 @@ class Prepared(Protocol):
         """What it was measured on, ``""`` where the input does not say."""
 
     @property
+    def layout(self) -> Layout:
+        """The layout it was measured with."""
+
+    @property
     def overhead_pct(self) -> float | None:
         """What the profiler added to its step, where both steps were timed."""
 
@@ -73,6 +77,10 @@ class _Trace:
         return self.baseline.trace.device
 
     @property
+    def layout(self) -> Layout:
+        return self.source.layout
+
+    @property
     def overhead_pct(self) -> float | None:
         profiled, unprofiled = self.described.steps_ms, self.described.unprofiled_steps_ms
         if not profiled or not unprofiled:
@@ -100,6 +108,10 @@ class _Recording:
 
     device = ""
     overhead_pct = None
+
+    @property
+    def layout(self) -> Layout:
+        return self.recording.layout
 
     def predict(self, question: Question, facts: Facts) -> Predicted:
         asked = with_batch(question, self.recording.layout)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
 
 from replay.core.errors import RefusedError, ReplayError
+from replay.layout import Layout
 from replay.report.validation.summary import by_device, counted, summarise
 from replay.report.validation.types import UNKNOWN_DEVICE, CaseRow, Validation, Width
 from replay.session import program_level
@@ -16,8 +17,6 @@ from replay.session.interval import Part
 from replay.session.prepared import Predicted, Prepared, prepare
 from replay.session.types import Progress, no_progress
 from replay.session.validation_cases import Case, CaseFile, read_cases
-
-TP = "tp"
 
 
 def validate(path: str | Path, progress: Progress = no_progress, *, jobs: int = 1) -> Validation:
@@ -85,6 +84,7 @@ def _row(case: Case, prepared: Prepared) -> CaseRow:
     row = replace(
         _described(case),
         device=case.device or prepared.device or UNKNOWN_DEVICE,
+        apart=unanswered(case.question.layout, prepared.layout),
         source_overhead_pct=prepared.overhead_pct,
     )
     try:
@@ -96,7 +96,6 @@ def _row(case: Case, prepared: Prepared) -> CaseRow:
 
 def _described(case: Case) -> CaseRow:
     """Everything that is known before the case is predicted."""
-    sizes = case.question.layout
     return CaseRow(
         name=case.name,
         device=case.device or UNKNOWN_DEVICE,
@@ -107,8 +106,14 @@ def _described(case: Case) -> CaseRow:
         measured_step_ms=case.measured_step_ms,
         spread_pct=case.spread_pct,
         unprofiled_step_ms=case.unprofiled_step_ms,
-        apart=TP if TP in sizes and TP in program_level.UNANSWERED else "",
+        apart=unanswered(case.question.layout),
     )
+
+
+def unanswered(sizes: Mapping[str, object], source: Layout | None = None) -> str:
+    """Sizes that are asked for and that no input answers yet; those that the ``source`` has already are no question."""
+    asked = (name for name in program_level.UNANSWERED if name in sizes)
+    return ", ".join(name for name in asked if source is None or sizes[name] != getattr(source, name))
 
 
 def _predicted(row: CaseRow, found: Predicted) -> CaseRow:

@@ -48,7 +48,7 @@ def test_a_sharded_optimizer_does_not_depend_on_ep() -> None:
 
 
 def test_share_by_the_models_sizes() -> None:
-    """One layer: 3 h f E / ep = 3 x 10 x 5 x 4 / 2 = 300 expert parameters; 4 h^2 = 400 and h E = 40 (router) beside."""
+    """One layer: 3 h f E / ep = 3 x 10 x 5 x 4 / 2 = 300 of experts; 4 h^2 = 400 and h E = 40 (router) beside."""
     graph = gradients(CollectiveKind.ALL_REDUCE)
     model = ModelSpec(layers=1, hidden=10, moe_ffn=5, experts=4)
     assert share_by_model(graph, labels(graph, model)) == pytest.approx(300 / 740)

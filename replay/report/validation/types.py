@@ -37,7 +37,7 @@ class CaseRow:
     changed: tuple[str, ...] = ()  # sizes and edits, without what follows from them
     unprofiled_step_ms: float | None = None  # measured
     source_overhead_pct: float | None = None  # profiled against unprofiled step of the source
-    apart: str = ""  # the size whose changes are summed apart, where the tool does not answer them yet
+    apart: str = ""  # sizes whose changes are summed apart: the tool does not answer them yet
     refused: str = ""
     warnings: tuple[str, ...] = ()
 
