@@ -70,5 +70,6 @@ def _read_stream(stream: ChromeStream, options: ReadOptions) -> FileContent:
         clipped=dict(losses.repaired),
         inferred=dict(collected.inferred),
         warnings=(cut,) if stream.cut_short else (),
+        cut_short=(stream.name,) if stream.cut_short else (),
     )
     return FileContent(stream.name, rows, read_header(stream), health)

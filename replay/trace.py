@@ -201,6 +201,7 @@ class Health:
     kernels_without_launch: int = 0
     launches_without_kernel: int = 0
     warnings: tuple[str, ...] = ()
+    cut_short: tuple[str, ...] = ()  # files that end in the middle
 
     def merged(self, other: Health) -> Health:
         """Both records added up; equal warnings are kept once."""
@@ -217,6 +218,7 @@ class Health:
             self.kernels_without_launch + other.kernels_without_launch,
             self.launches_without_kernel + other.launches_without_kernel,
             tuple(dict.fromkeys(self.warnings + other.warnings)),
+            tuple(dict.fromkeys(self.cut_short + other.cut_short)),
         )
 
 

@@ -183,4 +183,5 @@ def _health(timeline: Timeline, content: AscendContent) -> Health:
         clipped=dict(timeline.losses.repaired),
         inferred=dict(content.inferred),
         warnings=(*cut, *timeline.notes),
+        cut_short=tuple(timeline.cut_short),
     )

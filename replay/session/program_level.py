@@ -20,7 +20,7 @@ from replay.program.retiming import RetimeContext, Retiming
 from replay.program.synthesis import Timing, synthesise
 from replay.program.template_means import template_means
 from replay.program.templates import lift
-from replay.program.types import Labels, Role
+from replay.program.types import Labels, Phase, Role
 from replay.report.chunk_costs import chunk_costs
 from replay.report.result import ChangeRow, Topic
 from replay.session import gate, graph_level, hardware
@@ -79,6 +79,7 @@ def predict(baseline: Baseline, source: Source, question: Question, facts: Facts
     relaid = _moves_ops(baseline, labels, target, question)
     notes: tuple[str, ...] = ()
     if relaid:
+        _check_whole(baseline, labels)
         graph, labels, notes = with_absent(baseline.graph, labels, target)
         baseline = replace(baseline, graph=graph)
     context = _context(baseline.trace, source.model, question, facts)
@@ -103,6 +104,20 @@ def program_topics(graph: Graph, labels: Labels) -> tuple[Topic, ...]:
     batch = "" if labels.layout.mbs else "; for --gbs, say --from mbs=N"
     why = known + batch if passes else "nothing tells micro-batches apart"
     return experts, Topic("--pp, --vpp, --dp, --world, --gbs, --schedule", passes, why), OTHER_SIZES
+
+
+def _check_whole(baseline: Baseline, labels: Labels) -> None:
+    """Refuse to lay out a step anew of which a rank shows some micro-batches only."""
+    count = labels.layout.microbatches or 0
+    for rank in baseline.trace.ranks:
+        own = labels.microbatch[(baseline.graph.rank == rank) & (labels.phase == Phase.FORWARD)]
+        shown = len(np.unique(own[own >= 0]))
+        if 0 < shown < count:
+            cut = "".join(f"{name} ends in the middle: " for name in baseline.trace.health.cut_short)
+            raise RefusedError(
+                f"{cut}rank {rank} shows {shown} of {count} micro-batches, and a step that is not whole cannot be laid "
+                "out anew; give a trace of a whole step, or another one of its steps with --step"
+            )
 
 
 def _check_answered(source: Layout, target: Layout) -> None:

@@ -51,7 +51,9 @@ def find(evidence: Evidence) -> Finding:
         if problem := _unexplained(evidence, runs):
             return replace(finding, sentences=(problem,))
         numbers = {rank: {one: [(k, 0) for k in range(len(own))] for one in PASS_PHASES} for rank, own in runs.items()}
-        sentence = "micro-batches numbered in the order of passes; it is that of no known schedule"
+        cut = ", ".join(evidence.trace.health.cut_short)
+        why = f"the step may not be whole, for {cut} ends in the middle" if cut else "it is that of no known schedule"
+        sentence = f"micro-batches numbered in the order of passes; {why}"
     for rank, by_phase in numbers.items():
         _write(evidence, rank, by_phase, finding)
     return replace(finding, sentences=(sentence,), layout=layout)
@@ -62,9 +64,10 @@ def _unexplained(evidence: Evidence, runs: Runs) -> str:
 
     Raises :class:`LayoutError` where they are not as many as the known number of micro-batches needs.
     """
-    layout = evidence.layout
-    other = _explanation(evidence, runs, SIZES)
-    if problem := _wrong_count(evidence, runs, layout):
+    layout, cut = evidence.layout, bool(evidence.trace.health.cut_short)
+    other = None if cut else _explanation(evidence, runs, SIZES)
+    problem = _wrong_count(evidence, runs, layout)
+    if problem and not cut:
         instead = f", in the order of {words(other)}" if other is not None else ""
         raise LayoutError(
             f"{problem}{instead}; correct --microbatches, --from or run.json, unless the trace is cut short"
@@ -74,7 +77,7 @@ def _unexplained(evidence: Evidence, runs: Runs) -> str:
             f"{name}={getattr(other, name)}" for name in SIZES if getattr(other, name) != getattr(layout, name)
         )
         return f"passes run in the order of {words(other)}, not in that of {_sizes(layout)}: give --from {sizes}"
-    if layout.vpp > 1 or not all(_steady(phases) for phases in runs.values()):
+    if layout.vpp > 1 or not all(_steady(phases, whole=not cut) for phases in runs.values()):
         return f"no known schedule of {_sizes(layout)} explains the order of passes"
     return ""
 
@@ -176,10 +179,10 @@ def _wrong_count(evidence: Evidence, runs: Runs, layout: Layout) -> str:
     return ""
 
 
-def _steady(phases: Int64) -> bool:
-    """As many backward passes as forward ones, none before its forward; or forward ones only."""
+def _steady(phases: Int64, *, whole: bool) -> bool:
+    """No backward pass before its forward, and as many of them in a whole step; or forward ones only."""
     ahead = np.cumsum(np.where(phases == Phase.FORWARD, 1, np.where(phases == Phase.BACKWARD, -1, 0)))
-    return bool((ahead >= 0).all() and (ahead[-1] == 0 or not (phases == Phase.BACKWARD).any()))
+    return bool((ahead >= 0).all() and (ahead[-1] == 0 or not whole or not (phases == Phase.BACKWARD).any()))
 
 
 def _sizes(layout: Layout) -> str:

@@ -17,7 +17,7 @@ from replay.program.origins import Origins
 from replay.program.structure._autograd import autograd
 from replay.program.structure._calls import calls_of
 from replay.program.structure._evidence import UNKNOWN_PASS, Evidence
-from replay.trace import CollectiveKind, Group, Lane
+from replay.trace import CollectiveKind, Group, Health, Lane
 from tests.program.events import trace_of
 
 FINDERS = ("kernel_phases", "tail", "device_passes", "schedules", "pipeline_transfers", "repeated_layers")
@@ -57,10 +57,12 @@ class Found:
 
 
 def find(
-    ranks: Sequence[Sequence[Work]], layout: Layout, model: ModelSpec | None = None, assumed: Sequence[str] = ()
-) -> Found:
+    ranks: Sequence[Sequence[Work]], layout: Layout, model: ModelSpec | None = None, assumed: Sequence[str] = (),
+    health: Health | None = None,
+) -> Found:  # fmt: skip
     """Asks the finders of device evidence, in order."""
     evidence = replace(evidence_of(ranks, layout, model or ModelSpec()), assumed=frozenset(assumed))
+    evidence = replace(evidence, trace=replace(evidence.trace, health=health or Health()))
     sentences: list[str] = []
     for name in FINDERS:
         finding = import_module(f"replay.program.structure.{name}").find(evidence)

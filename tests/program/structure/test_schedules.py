@@ -7,7 +7,7 @@ import pytest
 from replay.core.errors import LayoutError
 from replay.layout import Layout
 from replay.program.types import Role
-from replay.trace import CollectiveKind
+from replay.trace import CollectiveKind, Health
 from tests.program.structure.launched import Found, Work, find, kernels, transfer
 
 SEND, RECV = transfer(CollectiveKind.SEND), transfer(CollectiveKind.RECV)
@@ -86,3 +86,12 @@ def test_assumed_stages_give_way_to_those_found() -> None:
     found = find([rank_0 + UPDATE, rank_1 + UPDATE], Layout(dp=2, world_size=2), assumed=FREE)
     layout = found.evidence.layout
     assert (layout.pp, layout.dp, layout.vpp, layout.microbatches, layout.schedule) == (2, 1, 1, 3, "1f1b")
+
+
+def test_a_file_that_ends_in_the_middle_leaves_micro_batches_in_order() -> None:
+    """Rank 1 of 1F1B over three micro-batches, recorded up to the second: that contradicts no count."""
+    cut = Health(cut_short=("rank1.json",))
+    rank_0, rank_1 = (F + SEND) * 2 + RECV + B + F + SEND + (RECV + B) * 2, (RECV + F + B + SEND) * 2
+    found = find([rank_0 + UPDATE, rank_1], Layout(pp=2, world_size=2, microbatches=3), health=cut)
+    assert passes(found, 1) == [(0, 0), (0, 0), (1, 0), (1, 0)]
+    assert "rank1.json ends in the middle" in " ".join(found.sentences)
