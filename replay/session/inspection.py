@@ -22,6 +22,7 @@ from replay.session.program_level import program_topics
 from replay.session.question import Facts
 from replay.session.report import measured_part
 from replay.session.source import Source, find_source
+from replay.session.stated_layers import check_layers
 from replay.session.types import Progress, no_progress
 from replay.trace import Trace
 from replay.whatif import link, scale, stall
@@ -47,6 +48,7 @@ def _inspect_trace(trace: Trace, source: Source, facts: Facts) -> Inspection:
     except RefusedError as refusal:
         return _without_replay(trace, source, facts, str(refusal))
     labels = label(baseline.graph, trace, source.layout, source.model, source.assumed)
+    check_layers(facts, labels, trace.ranks)
     source = source.with_found(labels.layout)
     return extend(
         Inspection,

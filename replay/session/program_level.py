@@ -30,6 +30,7 @@ from replay.session.interval import bias
 from replay.session.prediction import Lift, Prediction
 from replay.session.question import Facts, Question, parse_chunk_layers
 from replay.session.source import Source
+from replay.session.stated_layers import check_layers
 from replay.simulate.engine import simulate
 from replay.trace import Trace
 from replay.whatif import ep
@@ -64,6 +65,7 @@ class Asked:
 def predict(baseline: Baseline, source: Source, question: Question, facts: Facts) -> Prediction:
     """Label the step, check that it can be rebuilt (R6), re-time it and execute the target."""
     labels = label(baseline.graph, baseline.trace, source.layout, source.model, source.assumed)
+    check_layers(facts, labels, baseline.trace.ranks)
     source = source.with_found(labels.layout)
     target = source.layout.change(**question.layout)
     _check_answered(source.layout, target)
