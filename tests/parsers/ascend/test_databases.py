@@ -131,7 +131,7 @@ def test_the_export_of_a_real_run_is_the_same_trace(shared_data: Path, tmp_path:
     assert_same(ours, theirs)
     assert_same_details(ours, theirs)
     assert ours.details is not None and theirs.details is not None
-    assert np.abs(ours.details.wait_ns - theirs.details.wait_ns).max() <= 1  # text rounds parts of a nanosecond
+    assert np.abs(ours.details.wait_ns - theirs.details.wait_ns).max() <= 2  # text rounds parts of a nanosecond
     assert ours.step_table == theirs.step_table
     assert ours.collectives.links == theirs.collectives.links
     for path in tmp_path.rglob("ascend_pytorch_profiler_*.db"):
