@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from replay.core.dtypes import element_nbytes
 from replay.trace import CollectiveKind as K
@@ -81,6 +82,7 @@ def is_transfer(collective_name: str) -> bool:
     return collective_name.lower() not in _NOT_TRANSFERS
 
 
+@lru_cache(maxsize=1 << 16)
 def kind_of_name(name: str) -> K:
     """Kind of a "Collective name" or host op name, UNKNOWN where no word of it tells."""
     flat = re.sub(r"[_\s:.\-]", "", name.lower())

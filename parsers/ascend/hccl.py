@@ -228,7 +228,7 @@ def _op(tasks: _SubTasks, row: int, threads: dict[str, str]) -> HcclOp:
         partner=int(partners[0]) if told.pairwise and len(partners) == 1 else MISSING,
         streams=tuple(np.unique(tasks.stream[inside][tasks.stream[inside] >= 0]).tolist()),
     )
-    return replace(told, direction=_direction(tasks, inside, told))
+    return replace(told, direction=_direction(tasks, inside, told)) if told.kind == CollectiveKind.SEND_RECV else told
 
 
 def _direction(tasks: _SubTasks, inside: Int64, op: HcclOp) -> CollectiveKind:
@@ -239,7 +239,7 @@ def _direction(tasks: _SubTasks, inside: Int64, op: HcclOp) -> CollectiveKind:
     """
     nbytes = op.count * dtype_nbytes(op.dtype)
     words = {tasks.name[row] for row in inside.tolist()}
-    if op.kind != CollectiveKind.SEND_RECV or op.partner < 0 or nbytes <= 0 or words & EITHER_SIDE:
+    if op.partner < 0 or nbytes <= 0 or words & EITHER_SIDE:
         return CollectiveKind.UNKNOWN
     by_sender = bool(words & PAYLOADS)
     moved = int(tasks.nbytes[inside[tasks.remote[inside] & tasks.transit[inside]]].sum())

@@ -210,7 +210,12 @@ def _coded(table: Interner, raw: Sequence[bytes], read: Callable[[bytes], str]) 
 
 def _comm_info(op: HcclOp, name: str) -> CommInfo:
     """What the timeline tells of a collective by itself."""
-    name = _NAMES_OF_DIRECTIONS.get(op.direction, name)
     sent, received = buffer_counts(op, op.rank_size)
-    told = CommInfo(name, dtype=op.dtype, transfer_ns=op.transfer_ns, algorithm=op.algorithm)
-    return replace(told, in_nelems=sent, out_nelems=received)
+    return CommInfo(
+        _NAMES_OF_DIRECTIONS.get(op.direction, name),
+        in_nelems=sent,
+        out_nelems=received,
+        dtype=op.dtype,
+        transfer_ns=op.transfer_ns,
+        algorithm=op.algorithm,
+    )
