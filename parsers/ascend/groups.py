@@ -6,14 +6,14 @@ An operator names the last three characters of its communicator's id. The whole 
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from parsers.ascend.communicators import communicator_id
 from parsers.ascend.hccl import HcclOp
 from parsers.ascend.tables import CommStatistics, Settings
-from replay.trace import MISSING, Group
+from replay.trace import MISSING, CollectiveKind, Group
 
 _NAME_LENGTH = 8  # numbers of threads are shorter than names of communicators
 
@@ -70,18 +70,29 @@ def groups_of(
 ) -> tuple[Group, ...]:
     """Every group met: its members where the metadata lists them or all are in the input, else the size that shows.
 
+    What two ranks use to send each what the other receives is theirs alone: torch_npu has a communicator a pair.
+
     ``ranks`` holds the collectives of every rank by its number.
     """
     listed = {group.name: group for own in settings for group in own.groups}
     fewest = dict(sizes)
-    users: dict[str, set[int]] = defaultdict(set)
+    users: dict[str, dict[int, Counter[CollectiveKind]]] = defaultdict(lambda: defaultdict(Counter))
     for rank, member in ((rank, member) for rank, own in ranks.items() for member in own.values()):
-        users[member.group].add(rank)
+        users[member.group][rank][member.op.kind] += 1
         seen = max(member.op.rank_size, max(member.op.peers, default=MISSING) + 1)
         fewest[member.group] = max(fewest.get(member.group, MISSING), seen)
     rest = []
     for name in (name for name in users if name and name not in listed):
-        size = fewest[name] if fewest[name] > 1 else MISSING
+        size = fewest[name] if fewest[name] > 1 else 2 if _answer(*users[name].values()) else MISSING
         complete = tuple(sorted(users[name])) if size == len(users[name]) else ()
         rest.append(Group(name, "", complete, size))
     return (*listed.values(), *rest)
+
+
+def _answer(*kinds: Counter[CollectiveKind]) -> bool:
+    """Whether these are the operators of two ranks, each of which receives as often as the other sends."""
+    if len(kinds) != 2:
+        return False
+    one, other = kinds
+    exchanged = [(a[CollectiveKind.SEND], b[CollectiveKind.RECV]) for a, b in ((one, other), (other, one))]
+    return all(a == b for a, b in exchanged) and sum(a + b for a, b in exchanged) == one.total() + other.total() > 0

@@ -2,7 +2,9 @@
 
 At level 0 torch_npu's profiler writes operators and the ends of its task queue, but no synchronisation. A thread that
 waits is silent then, and goes on as the work that was launched last before its silence ends: so soon after it, for so
-long a wait, that coincidence explains little. What is left of the silence afterwards is host work.
+long a wait, that coincidence explains little. What is left of the silence afterwards is host work. Where all threads
+are silent at last, the one that goes on first was waiting, whichever gave the work away: a main thread that waited, then
+ran a backward pass, shows nothing in between, and it is the autograd thread that goes on.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ def silent_waits(
     if _records_runtime(trace, step.rank) or computes_on_host(trace, step.rank):
         return {}
     work = _Work(trace, launches, step, queue)
-    return {thread.lane: list(work.waits(thread)) for thread in threads if thread.lane in work.launching}
+    return {thread.lane: list(work.waits(thread, threads)) for thread in threads if thread.lane in work.launching}
 
 
 def _records_runtime(trace: Trace, rank: int) -> bool:
@@ -42,6 +44,16 @@ def _records_runtime(trace: Trace, rank: int) -> bool:
     calls = (trace.kind == EventKind.RUNTIME) & (trace.rank == rank)
     named = [trace.names[code] for code in np.unique(trace.name[calls]).tolist()]
     return any("::" not in name and name.partition("@")[0] not in (PUT, TAKE) for name in named)
+
+
+def _last_act(thread: Activity, time_ns: int) -> int:
+    """When a thread fell silent before a time; that time itself where it was busy."""
+    at = int(np.searchsorted(thread.boundary_ns, time_ns, side="left")) - 1
+    if at < 0:
+        return time_ns
+    begin = int(thread.boundary_ns[at])
+    last = int(np.searchsorted(thread.busy_ns, begin, side="right")) - 1
+    return time_ns if last >= 0 and int(thread.busy_ns[last]) == begin else begin
 
 
 class _Work:
@@ -59,10 +71,11 @@ class _Work:
             order = np.argsort(trace.start_ns[known[mine]], kind="stable")
             self._streams.append((np.maximum.accumulate(trace.start_ns[given[mine]][order]), known[mine][order]))
 
-    def waits(self, thread: Activity) -> Iterator[TransferWait]:
-        """Silences that end as the work does that was given away last before they began."""
+    def waits(self, thread: Activity, threads: tuple[Activity, ...]) -> Iterator[TransferWait]:
+        """Silences that end as the work does that was given away last before all threads were silent."""
         for begin, end in zip(*(bounds.tolist() for bounds in thread.gaps()), strict=True):
-            last = [event for event in self._last_before(begin) if self._releases(event, begin, end)]
+            silent = max([begin, *(_last_act(other, end) for other in threads if other is not thread)])
+            last = [event for event in self._last_before(silent) if self._releases(event, silent, end)]
             if last:
                 event = max(last, key=self._trace.end_of)
                 yield TransferWait(thread.lane, begin, end, min(self._trace.end_of(event), end), (event,))

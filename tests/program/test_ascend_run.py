@@ -25,6 +25,7 @@ FIELDS = ("phase", "microbatch", "chunk", "layer")
 FORMS = {
     "all": Written(),
     "kernels_and_groups": Written(ranges=False),  # the recording has no operators beside its ranges
+    "level_0": Written(level=0),
     "kernels": Written(ranges=False, operators=False, named_groups=False),
 }
 RANKS = (0, 8)  # one a stage
