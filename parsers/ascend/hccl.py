@@ -108,7 +108,28 @@ def hccl_ops(timeline: Timeline, rows: Timed) -> tuple[list[HcclOp], int]:
     tasks = _sub_tasks(rows)
     for group, own in planes.items():
         tasks.planes[group] = {plane: _by_start(rows, own[plane]) for plane in sorted(own)}
-    return [_op(tasks, row, threads) for row in big], len(rows) - len(big)
+    return _once([_op(tasks, row, threads) for row in big]), len(rows) - len(big)
+
+
+def _once(ops: Sequence[HcclOp]) -> list[HcclOp]:
+    """One op for each collective: of those that the device's own processor launches, the host may have a row, too.
+
+    A communicator does one thing at a time. The host's row is kept, with what only the planes of the other tell.
+    """
+    kept: list[HcclOp] = []
+    last: dict[tuple[str, str], int] = {}
+    for op in ops:
+        key = op.suffix, op.operator.lower()
+        before = kept[last[key]] if op.suffix and key in last else None
+        if before is None or before.served == op.served or before.end_ns <= op.start_ns:
+            last[key] = len(kept)
+            kept.append(op)
+            continue
+        host, other = (op, before) if before.served else (before, op)
+        planes = other if host.transfer_ns < 0 else host
+        told = {"transfer_ns": min(planes.transfer_ns, host.dur_ns), "peers": planes.peers, "partner": planes.partner}
+        kept[last[key]] = replace(host, **told, streams=planes.streams)  # type: ignore[arg-type]
+    return kept
 
 
 def op_of_name(name: str, start_ns: int, dur_ns: int) -> HcclOp:

@@ -63,6 +63,7 @@ def read_rows(timeline: Timeline, *, keep_modules: bool) -> AscendContent:
     launching = find_launches(timeline, cann, framework, joined(tasks, big))
     builder = _Builder(timeline, launching)
     builder.skipped["sub-tasks of collectives (planes)"] += sub_tasks
+    builder.skipped["collectives written twice"] += len(communication) - sub_tasks - len(ops)
     builder.add_framework(framework, keep_modules=keep_modules)
     builder.add_calls(cann)
     builder.add_device(tasks, big, ops)

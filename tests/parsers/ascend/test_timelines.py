@@ -334,6 +334,19 @@ def test_a_collective_of_the_devices_own_processor_is_one_op() -> None:
     assert names_of(content, EventKind.KERNEL) == ["Mul", "Add", "hcom_allGather_"]
 
 
+def test_a_collective_that_is_written_twice_is_one_op() -> None:
+    """By the host and by the processor that launched it: the host's row, with the time that the other's planes tell."""
+    host = make.operator("hcom_allGather__123_4_1", (300, 420), count=64, data_type="BFP16", connection_id=6)
+    other = make.operator("hcom_allGather_AicpuKernel_123_0_1", (305, 397), thread=3, count=64, data_type="BFP16")
+    names = folders.named(folders.HCCL, "Communication", {3: "Group 7 Aicpu Communication", 4: "Plane 0"}, "NPU 0")
+    task_row = make.sub_task("Memcpy", (310, 350), ranks=(0, 1), plane=4)
+    content = content_of([*make.eager(), *make.collectives(host, other, task_row), *names])
+    assert names_of(content, EventKind.KERNEL) == ["Mul", "Add", "hcom_allGather_"]
+    assert content.skipped["collectives written twice"] == 1
+    op = only_op(content)
+    assert (op.counter, op.dur_ns, op.transfer_ns) == (4, 120_000, 40_000)
+
+
 @pytest.mark.parametrize("name", ["AivKernel", "aiv_all_reduce_910b_bfloat16_t", "hcom_allReduce_AivKernel"])
 def test_a_collective_on_vector_cores_is_one_op(name: str) -> None:
     """Its kernel is no op beside its row, whatever connects them; without a row it is the collective."""
