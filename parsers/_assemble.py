@@ -74,6 +74,7 @@ def assemble(parts: Sequence[RankRows], format_name: str) -> Trace:
         metadata=parts[0].metadata,
         details=None,
         step_table=(),
+        summaries=(),
         memory=(),
         not_replayable="",
         layout={},

@@ -180,6 +180,28 @@ class StepTableRow:
     stage: tuple[int, ...] = ()  # the ranks of the stage; the row holds the largest value of each part
 
 
+class SummaryTable(IntEnum):
+    """What the rows of a summary are about."""
+
+    OPERATORS = 0
+    COMMUNICATION = 1
+    HOST_CALLS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryRow:
+    """Calls of one kind that a producer summed up; they stand in for events that are not there."""
+
+    table: SummaryTable
+    rank: int
+    name: str
+    detail: str  # of operators their core, of host calls the layer that offers them
+    count: int
+    total_ns: int
+    min_ns: int  # -1 unknown, as the next
+    max_ns: int
+
+
 @dataclass(frozen=True, slots=True)
 class MemoryPeak:
     """The most that a rank held of its device's memory, bytes; -1 unknown."""
@@ -260,6 +282,7 @@ class Trace:
     metadata: dict[str, str] = field(default_factory=dict)  # producer facts worth showing (versions, options)
     details: KernelDetails | None = None  # of a kernel table beside the timeline
     step_table: tuple[StepTableRow, ...] = ()  # the profiler's own account of its steps, to be held against ours
+    summaries: tuple[SummaryRow, ...] = ()  # of the producer; empty where its events are there
     memory: tuple[MemoryPeak, ...] = ()  # of the ranks that recorded it
     not_replayable: str = ""  # why its events, which can be looked at, cannot be replayed
     layout: dict[str, int] = field(default_factory=dict)  # sizes that the job recorded of itself, by Layout's words

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from parsers._chrome_header import Header
 from parsers._chrome_stream import PIECE_BYTES
 from parsers._combine import FileContent, combine
-from parsers._rows import Rows
+from parsers._rows import CommInfo, Rows
 from parsers.ascend.cluster import Cluster, read_cluster
 from parsers.ascend.counts import sequences
 from parsers.ascend.csv_rows import Losses
@@ -77,10 +77,12 @@ def read(files: Sequence[SourceFile], options: ReadOptions, *, piece_bytes: int 
     trace = with_details(trace, {number: rank.kernels for number, rank in zip(numbers, ranks, strict=True)})
     steps = [replace(row, rank=number) for number, rank in zip(numbers, ranks, strict=True) for row in rank.steps]
     memory = [replace(peak, rank=number) for number, rank in zip(numbers, ranks, strict=True) for peak in rank.memory]
+    sums = [replace(row, rank=number) for number, rank in zip(numbers, ranks, strict=True) for row in rank.summaries]
     return replace(
         trace,
         health=trace.health.merged(_left_out(folders, repeated)).merged(losses.health()),
         step_table=_all_steps(steps, cluster),
+        summaries=tuple(sums),
         memory=tuple(memory),
         not_replayable="" if timed else _why_not(folders),
         layout=job.layout,
@@ -110,26 +112,22 @@ def _with_groups(rank: Rank, joined: dict[int, Member], numbers: dict[int, int],
     comms = dict(rank.content.rows.comms)
     for row, member in joined.items():
         group = groups.get(member.group)
-        size = MISSING if group is None else len(group.ranks) or group.size
-        sent, received = buffer_counts(member.op, size)
-        comms[row] = replace(
-            comms[row],
-            group=member.group,
-            sequence=numbers.get(row, MISSING),
-            in_nelems=sent,
-            out_nelems=received,
-            transfer_ns=_transfer_ns(member),
-            links=member.statistics.links if member.statistics is not None else (),
-            peer=_peer(member.op, group, rank.number, job.world_size),
-        )
+        info = replace(_described(comms[row], member), sequence=numbers.get(row, MISSING))
+        if member.op.count >= 0:
+            size = len(group.ranks) or group.size if group is not None else MISSING
+            sent, received = buffer_counts(member.op, size)
+            info = replace(info, in_nelems=sent, out_nelems=received)
+        comms[row] = replace(info, peer=_peer(member.op, group, rank.number, job.world_size))
     return replace(rank.content.rows, comms=comms)
 
 
-def _transfer_ns(member: Member) -> int:
-    """Time on the wire as the planes tell it, else the statistics."""
-    if member.op.transfer_ns >= 0 or member.statistics is None:
-        return member.op.transfer_ns
-    return min(member.statistics.transit_ns, member.op.dur_ns)
+def _described(info: CommInfo, member: Member) -> CommInfo:
+    op, statistics = member.op, member.statistics
+    transfer = op.transfer_ns
+    if transfer < 0 and statistics is not None:
+        transfer = min(statistics.transit_ns, op.dur_ns)
+    links = statistics.links if statistics is not None else ()
+    return replace(info, group=member.group, transfer_ns=transfer, links=links)
 
 
 def _peer(op: HcclOp, group: Group | None, rank: int, world: int) -> int:
@@ -165,8 +163,9 @@ def _metadata(rank: Rank) -> dict[str, str]:
 def _left_out(folders: Sequence[RankFiles], repeated: int) -> Health:
     """Files whose content is not used, and ranks without a timeline."""
     skipped = Counter({"files that repeat others of their rank": repeated})
-    skipped["statistics tables"] = sum(len(folder.of(Role.TABLE)) for folder in folders)
     some = any(folder.has_events for folder in folders)
+    unused = (Role.TABLE, Role.SUMMARY) if some else (Role.TABLE,)
+    skipped["statistics tables"] = sum(len(folder.of(role)) for folder in folders for role in unused)
     without = sum(some and not folder.has_events and bool(folder.of(Role.KERNELS)) for folder in folders)
     warnings = (f"{without} ranks have tables but no timeline and were left out",) if without else ()
     return Health(skipped=dict(+skipped), warnings=warnings)
@@ -186,7 +185,8 @@ def _usable(ranks: list[Rank], folders: Sequence[RankFiles], cluster: Cluster) -
     """Ranks that have events, or steps where no rank has a timeline. Raises where there is none, telling why."""
     timed = any(folder.has_events for folder in folders)
     stepped = {row.rank for row in cluster.steps}
-    found = [rank for rank in ranks if len(rank.content.rows) or (not timed and (rank.steps or rank.number in stepped))]
+    summed = [] if timed else [rank for rank in ranks if rank.steps or rank.summaries or rank.number in stepped]
+    found = [rank for rank in ranks if len(rank.content.rows) or any(rank is other for other in summed)]
     seen = sum(rank.health.events for rank in ranks)
     if not found and not seen:
         raise RefusedError(_why_not(folders))

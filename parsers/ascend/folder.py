@@ -29,6 +29,7 @@ class Role(Enum):
     METADATA = "profiler metadata"
     TASKS = "task table"
     MEMORY = "memory table"
+    SUMMARY = "summary table"
     TABLE = "statistics table"
     DATABASE = "sqlite export"
     STATISTICS = "sqlite statistics"
@@ -74,11 +75,10 @@ _HEADERS: tuple[tuple[Role, tuple[bytes, ...]], ...] = (
     (Role.KERNELS, (b"Op Name", b"Task Start Time(us)", b"Task Duration(us)")),
     (Role.TASKS, (b"kernel_name", b"task_time(us)", b"task_start(us)")),
     (Role.TASKS, (b"op_name", b"stream_id", b"start_time(us)", b"duration(ms)")),
-    (Role.TABLE, (b"Core Type", b"OP Type", b"Total Time(us)")),
-    (Role.TABLE, (b"API Name", b"Level")),
+    (Role.SUMMARY, (b"OP Type", b"Count", b"Total Time(us)")),
+    (Role.SUMMARY, (b"API Name", b"Level", b"Count")),
     (Role.TABLE, (b"Host Self Duration(us)",)),
     (Role.TABLE, (b"kernel_name", b"stream_id")),
-    (Role.TABLE, (b"OP Type", b"Total Time(us)", b"Ratio(%)")),
     (Role.MEMORY, (b"Component", b"Timestamp(us)", b"Total Allocated(MB)")),
     (Role.TABLE, (b"Component", b"Timestamp(us)")),
     (Role.TABLE, (b"Device Type", b"Size(KB)")),

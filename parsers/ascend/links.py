@@ -27,4 +27,4 @@ def _use(transport: str, entry: object) -> LinkUse | None:
     values = entry if isinstance(entry, Mapping) else {}
     nbytes = whole(values.get("Transit Size(MB)"), _BYTES_PER_MB)
     time_ns = whole(values.get("Transit Time(ms)"), NS_PER_MS)
-    return LinkUse(transport, nbytes, time_ns) if nbytes > 0 and time_ns >= 0 else None
+    return LinkUse(transport, nbytes, time_ns) if nbytes > 0 and time_ns > 0 else None

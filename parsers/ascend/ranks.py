@@ -20,10 +20,11 @@ from parsers.ascend.memory import peaks_of, read_memory
 from parsers.ascend.recorded import Recording, read_recording
 from parsers.ascend.rows import AscendContent, read_rows
 from parsers.ascend.steps import read_steps, step_row
+from parsers.ascend.summaries import read_summaries
 from parsers.ascend.tabled import device_of, tabled_rows
 from parsers.ascend.tables import Described, Settings, read_described
 from replay.core.units import NS_PER_US
-from replay.trace import MISSING, Health, MemoryPeak, StepTableRow
+from replay.trace import MISSING, Health, MemoryPeak, StepTableRow, SummaryRow
 
 OF_OPS = (
     Role.KERNELS,
@@ -31,6 +32,7 @@ OF_OPS = (
     Role.COMMUNICATION,
     Role.STEPS,
     Role.STATISTICS,
+    Role.SUMMARY,
 )  # what tells of ops or steps without a timeline
 
 
@@ -47,6 +49,7 @@ class Rank:
     health: Health
     folder: Path = Path()
     memory: tuple[MemoryPeak, ...] = ()
+    summaries: tuple[SummaryRow, ...] = ()
 
 
 def read_folder(folder: RankFiles, piece_bytes: int, *, keep_modules: bool) -> list[Rank]:
@@ -62,9 +65,10 @@ def read_folder(folder: RankFiles, piece_bytes: int, *, keep_modules: bool) -> l
     steps = read_steps(folder.of(Role.STEPS), number, losses)
     steps = steps or tuple(step_row(row, number) for row in statistics.steps)
     memory = read_memory(folder.of(Role.MEMORY), number, losses)
+    summaries = read_summaries(folder.of(Role.SUMMARY), number, losses)
     lost = losses.health().merged(Health(warnings=(*described.damaged, *statistics.damaged)))
     name = next(file.name for role in OF_OPS for file in folder.of(role))
-    rank = Rank(name, number, described, tabled_rows([], []), kernels, steps, lost, folder.folder, memory)
+    rank = Rank(name, number, described, tabled_rows([], []), kernels, steps, lost, folder.folder, memory, summaries)
     return _by_device(rank)
 
 
@@ -168,6 +172,7 @@ def _by_device(rank: Rank) -> list[Rank]:
                 kernels=own,
                 steps=(),
                 memory=(),
+                summaries=(),
                 health=health,
             )
         )

@@ -15,7 +15,7 @@ from replay.core.units import NS_PER_MS, NS_PER_US, percent
 from replay.graph.calls import CANN_LAYER
 from replay.report.ascend_step import StepTime, step_times
 from replay.report.cube import CubeFacts, GemmRow, cube_facts
-from replay.trace import EventKind, Group, LinkUse, Trace
+from replay.trace import EventKind, Group, LinkUse, SummaryRow, SummaryTable, Trace
 
 FORMAT = "ascend"
 _LEVELS = {"AscendCL": "acl"}  # other layers are called as they are, in lower case
@@ -123,6 +123,8 @@ def _operators(trace: Trace) -> tuple[OperatorRow, ...]:
     for event in np.flatnonzero(trace.is_device & (trace.comm < 0)).tolist():
         if event in typed or not typed:  # copies have no row in the table, as in Ascend's own statistics
             by_key[typed.get(event, (trace.name_of(event), ""))].append(event)
+    if not by_key:
+        return tuple(OperatorRow(*key, durations) for key, durations in _summed(trace, SummaryTable.OPERATORS))
     total = int(sum(trace.dur_ns[events].sum() for events in by_key.values()))
     rows = [OperatorRow(*key, _durations(trace.dur_ns[events], total)) for key, events in by_key.items()]
     return tuple(sorted(rows, key=lambda row: -row.durations.total_ms))
@@ -135,6 +137,9 @@ def _communication(trace: Trace) -> tuple[CommunicationRow, ...]:
         code = int(trace.collectives.group[trace.comm[event]])
         group = trace.groups[code] if code >= 0 else Group("")
         by_key[trace.name_of(event), group.name, group.description].append(event)
+    if not by_key:
+        sums = _summed(trace, SummaryTable.COMMUNICATION)
+        return tuple(CommunicationRow(name, "", "", durations, None, None, None, "") for (name, _), durations in sums)
     total = int(trace.dur_ns[events].sum())
     rows = []
     for key, own in by_key.items():
@@ -162,6 +167,9 @@ def _host_api(trace: Trace) -> tuple[ApiRow, ...]:
     layers = [CANN_LAYER.match(name) for name in trace.names]
     in_cann = np.array([layer is not None for layer in layers] or [False], np.bool_)
     events = np.flatnonzero((trace.kind == EventKind.RUNTIME) & in_cann[trace.name])
+    if not len(events):
+        sums = _summed(trace, SummaryTable.HOST_CALLS)
+        return tuple(ApiRow(level, api, durations) for (api, level), durations in sums)
     codes, row_of = np.unique(trace.name[events], return_inverse=True)
     total = int(trace.dur_ns[events].sum())
     rows = []
@@ -170,6 +178,23 @@ def _host_api(trace: Trace) -> tuple[ApiRow, ...]:
         durations = _durations(trace.dur_ns[events[row_of == at]], total)
         rows.append(ApiRow(_LEVELS.get(layer, layer.lower()), api, durations))
     return tuple(sorted(rows, key=lambda row: -row.durations.total_ms))
+
+
+def _summed(trace: Trace, table: SummaryTable) -> list[tuple[tuple[str, str], Durations]]:
+    """Rows of the profiler's own summaries over all ranks, by name and core or layer, longest first."""
+    by_key: dict[tuple[str, str], list[SummaryRow]] = defaultdict(list)
+    for row in trace.summaries:
+        if row.table == table:
+            by_key[row.name, row.detail].append(row)
+    total = sum(row.total_ns for rows in by_key.values() for row in rows)
+    found = []
+    for key, rows in by_key.items():
+        calls, own = sum(row.count for row in rows), sum(row.total_ns for row in rows)
+        mean = own / calls / NS_PER_US
+        low = min((row.min_ns / NS_PER_US for row in rows if row.min_ns >= 0), default=mean)
+        high = max((row.max_ns / NS_PER_US for row in rows if row.max_ns >= 0), default=mean)
+        found.append((key, Durations(calls, own / NS_PER_MS, low, mean, high, percent(own, total))))
+    return sorted(found, key=lambda item: -item[1].total_ms)
 
 
 def _known_sum(values: Int64) -> int | None:

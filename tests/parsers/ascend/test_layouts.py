@@ -348,3 +348,30 @@ def test_msprof_says_for_each_device_which_rank_it_was(tmp_path: Path) -> None:
         put(top / f"device_{device}" / f"info.json.{device}",
             {"platform_version": "5", "DeviceInfo": [{"ai_core_num": 24}], "rank_id": rank})  # fmt: skip
     assert read(tmp_path / "two").ranks == (3, 12)
+
+
+def test_summaries_alone_are_looked_at(tmp_path: Path) -> None:
+    """Two ranks with sums only: counts and totals add up, extremes are those of all, a row without a sum is none."""
+    operators = "Device_id,OP Type,Core Type,Count,Total Time(us),Min Time(us),Avg Time(us),Max Time(us),Ratio(%)\n"
+    calls = "Device_id,Level,API Name,Time(us),Count,Avg(us),Min(us),Max(us),Variance\n"
+    collectives = "Device_id,OP Type,Count,Total Time(us),Min Time(us),Avg Time(us),Max Time(us),Ratio(%)\n"
+    for rank in (0, 1):
+        output = tmp_path / f"node_{rank}_x_ascend_pt" / "ASCEND_PROFILER_OUTPUT"
+        rows = f"0,MatMulV3,AI_CORE,4,{1000 + 1000 * rank},{100 + rank},250,400,60\n0,Add,AI_VECTOR_CORE,N/A,,,,,\n"
+        put(output / "op_statistic.csv", operators + rows)
+        put(output / "api_statistic.csv", calls + f"0,acl,aclnnMatmul,{300 + rank},3,100,90,110,1.5\n")
+        put(output / "communication_statistic.csv", collectives + f"0,hcom_allReduce_,2,{800 + rank},300,400,500,100\n")
+        put(output.parent / f"profiler_info_{rank}.json", {"rank_id": rank, "torch_npu_version": "2.1"})
+    trace = read(tmp_path)
+    facts = ascend_facts(trace)
+    assert facts is not None
+    (matmul,) = facts.operators
+    assert (matmul.op_type, matmul.core, matmul.durations.count, matmul.durations.total_ms) == (
+        "MatMulV3", "AI_CORE", 8, 3.0,
+    )  # fmt: skip
+    assert (matmul.durations.min_us, matmul.durations.avg_us, matmul.durations.max_us) == (100, 375, 400)
+    assert [(row.operator, row.durations.count) for row in facts.communication] == [("hcom_allReduce_", 4)]
+    assert [(row.level, row.api, row.durations.total_ms) for row in facts.host_api] == [("acl", "aclnnMatmul", 0.601)]
+    assert trace.health.dropped["summary table rows without a count or a sum"] == 2
+    with pytest.raises(RefusedError, match="6 summary table"):
+        build(trace)
