@@ -178,7 +178,7 @@ class _DeviceReader:
             at = self._plane(found, self._names.text(group))
             self._launched(known(connection), self._writer.add("communication", text, (start, end), at, args))
             self.found.devices.add(found)
-            self.kernels.add_collective(text, self._names.text(op_type), wait, found, (start, end))
+            self.kernels.add_collective(text, self._names.text(op_type) or _type_of(text), wait, found, (start, end))
 
     def overlap(self) -> None:
         """The profiler's own account of the time of a device."""
@@ -207,6 +207,12 @@ class _DeviceReader:
     def _launched(self, connection: int, event: AscendEvent) -> None:
         if connection > 0:
             self.found.launched[connection].append(event)
+
+
+def _type_of(name: str) -> str:
+    """Type of a collective of older exports, which only its name tells: ``hcom_send_`` of hcom_send__586_0_1."""
+    operation, mark, _ = name.partition("__")
+    return f"{operation}_" if mark else ""
 
 
 def _parts(tasks: dict[int, _Task]) -> dict[tuple[int, int, int], list[int]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from decimal import ROUND_HALF_UP, Decimal
@@ -102,7 +102,7 @@ def span(event: Event) -> tuple[int, int]:
 class Export:
     """Tables of one export while they are filled."""
 
-    rows: dict[str, list[dict[str, object]]] = field(default_factory=lambda: {name: [] for name in SCHEMA})
+    rows: dict[str, list[dict[str, Any]]] = field(default_factory=lambda: {name: [] for name in SCHEMA})
     strings: dict[str, int] = field(default_factory=dict)
 
     def text(self, value: object) -> int:
@@ -124,7 +124,7 @@ class Export:
 
 
 def fill(
-    path: Path, schema: dict[str, str], rows: dict[str, list[tuple[Iterable[str], Row]]], journal: str = "wal"
+    path: Path, schema: dict[str, str], rows: Mapping[str, Sequence[tuple[Iterable[str], Row]]], journal: str = "wal"
 ) -> None:
     """A database with these tables and rows, each with the names of its columns."""
     with closing(sqlite3.connect(path)) as connection:
@@ -381,7 +381,7 @@ CLUSTER = {
 
 
 def cluster(
-    path: Path, steps: str, communication: dict[str, Any], groups: Sequence[Row] = (), base: Sequence[Row] = ()
+    path: Path, steps: str, communication: Mapping[str, Any], groups: Sequence[Row] = (), base: Sequence[Row] = ()
 ) -> Path:
     """``cluster_analysis.db`` that holds what these files of a cluster hold."""
     columns = {table: [c.split()[0] for c in text.split(", ")] for table, text in CLUSTER.items()}
