@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -14,9 +15,11 @@ from replay.core.dtypes import canonical, element_nbytes, matrix_elements
 from replay.core.evidence import Grade
 from replay.costs import ascend_cube, gemm
 from replay.costs.ascend_cube import CUBES
-from replay.costs.engine import engine_of
+from replay.costs.engine import GradedEngine, engine_of
 from replay.costs.tiles import chosen
 from replay.trace import KernelDetails
+
+SIZES = ("m", "n", "k", "batch", "left_nbytes", "right_nbytes", "output_nbytes", "scale_block")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,54 +80,78 @@ def filled_flops(product: Product, dtype: str) -> float | None:
     cube = CUBES.get(dtype)
     if cube is None:
         return None
-    sizes = sizes_of(product, dtype)
+    sizes = sizes_of([(product, dtype)])
     m, n, k = cube.filled(sizes["m"], sizes["n"], sizes["k"])
     return float((2.0 * m * n * k * sizes["batch"])[0])
 
 
-def modelled(product: Product, dtype: str, profile: HardwareProfile | None) -> Modelled | None:
-    """Time by the profile's engine; ``None`` without one for this data type."""
-    graded = None if profile is None or not dtype else engine_of(profile, dtype)
-    if graded is None or graded.engine.cube_side <= 0:
-        return None
-    engine, sizes = graded.engine, sizes_of(product, dtype)
-    whole = ascend_cube.filled(gemm.problem_of(sizes))
-    rows, columns = (int(value[0]) for value in chosen(whole, ascend_cube.TILES, engine))
-    tiles = int(sizes["batch"][0] * np.ceil(whole.rows[0, 0] / rows) * np.ceil(whole.n[0] / columns))
-    cores = max(round(engine.cores), 1)
-    grade = Grade(int(graded.grades(sizes)[0]))
-    time = float(gemm.columns_ns(engine, sizes)[0])
-    return Modelled(time, grade, (rows, columns), tiles, -(-tiles // cores), cores)
+Typed = tuple[Product, str]
+"""A product and the data type in which the cubes multiply it."""
 
 
-def sizes_of(product: Product, dtype: str) -> dict[str, Float64]:
-    """Size columns (:mod:`replay.samples`) of one kernel: a product for each of the batch and the experts."""
+def modelled(products: Sequence[Typed], profile: HardwareProfile | None) -> list[Modelled | None]:
+    """What the profile's engine says of each; ``None`` without one for its data type."""
+    found: list[Modelled | None] = [None] * len(products)
+    for graded, at, sizes in _by_engine(products, profile):
+        engine = graded.engine
+        whole = ascend_cube.filled(gemm.problem_of(sizes))
+        rows, columns = chosen(whole, ascend_cube.TILES, engine)
+        tiles = (sizes["batch"] * np.ceil(whole.rows[:, 0] / rows) * np.ceil(whole.n / columns)).tolist()
+        times, grades = gemm.columns_ns(engine, sizes).tolist(), graded.grades(sizes).tolist()
+        cores = max(round(engine.cores), 1)
+        for row, index in enumerate(at):
+            tile, count = (int(rows[row]), int(columns[row])), int(tiles[row])
+            found[index] = Modelled(times[row], Grade(grades[row]), tile, count, -(-count // cores), cores)
+    return found
+
+
+def times_ns(products: Sequence[Typed], profile: HardwareProfile | None) -> Float64:
+    """Modelled time of each, ``NaN`` without an engine for its data type."""
+    found = np.full(len(products), np.nan)
+    for graded, at, sizes in _by_engine(products, profile):
+        found[at] = gemm.columns_ns(graded.engine, sizes)
+    return found
+
+
+def _by_engine(
+    products: Sequence[Typed], profile: HardwareProfile | None
+) -> Iterator[tuple[GradedEngine, list[int], dict[str, Float64]]]:
+    """Engine of each data type, which products it multiplies, and their sizes."""
+    for dtype in dict.fromkeys(dtype for _, dtype in products):
+        graded = None if profile is None or not dtype else engine_of(profile, dtype)
+        if graded is not None and graded.engine.cube_side > 0:
+            at = [index for index, (_, other) in enumerate(products) if other == dtype]
+            yield graded, at, sizes_of([products[index] for index in at])
+
+
+def sizes_of(products: Sequence[Typed]) -> dict[str, Float64]:
+    """Size columns (:mod:`replay.samples`): a kernel has a product for each of its batch and experts."""
+    rows = np.array([_sizes(product, dtype) for product, dtype in products], np.float64).reshape(-1, len(SIZES))
+    return {name: rows[:, at].copy() for at, name in enumerate(SIZES)}
+
+
+def _sizes(product: Product, dtype: str) -> tuple[float, ...]:
     rows, inner = float(product.m), float(product.k)
     rows, inner = (rows, inner / product.experts) if product.over_inner else (rows / product.experts, inner)
     elements = matrix_elements(dtype)
     left = _nbytes(product.left, elements.left if elements is not None else 2.0)
     right, output = _nbytes(product.right, left), _nbytes(product.output, left if dtype not in ("int8", "fp8") else 2.0)
-    values = {
-        "m": rows, "n": float(product.n), "k": inner, "batch": float(product.batch * product.experts),
-        "left_nbytes": left, "right_nbytes": right, "output_nbytes": output, "scale_block": 0.0,
-    }  # fmt: skip
-    return {name: np.array([value]) for name, value in values.items()}
+    return rows, float(product.n), inner, float(product.batch * product.experts), left, right, output, 0.0
 
 
-def with_size(product: Product, old: int, new: int) -> Product:
-    """The product with every axis of one size changed to another; of grouped ones not the axis that experts share."""
+def with_size(product: Product, axes: str, size: int) -> Product:
+    """The product with another size on some axes."""
     m, n, k = (
-        new if axis in fixed_axes(product) and size == old else size
-        for axis, size in zip("mnk", (product.m, product.n, product.k), strict=True)
+        size if axis in axes else own for axis, own in zip("mnk", (product.m, product.n, product.k), strict=True)
     )
     return replace(product, m=m, n=n, k=k)
 
 
-def fixed_axes(product: Product) -> tuple[str, ...]:
+def fixed_axes(product: Product) -> str:
     """Axes whose size a model or its batch decides; rows of experts are what the router gives them."""
     if product.experts == 1:
-        return "m", "n", "k"
-    return ("m", "n") if product.over_inner else ("n", "k")
+        return "mnk"
+    return "mn" if product.over_inner else "nk"
 
 
 def _nbytes(dtype: str, unknown: float) -> float:

@@ -7,13 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from parsers.ascend.matmul import Product
 from replay.core.columns import Bool, Float64, Int32, Int64, Interner
 from replay.core.dtypes import first_of
-from replay.costs.cube_product import is_hf32, products_in, sizes_of
+from replay.costs.cube_product import SIZES, is_hf32, products_in, sizes_of
 from replay.graph.types import Graph
 from replay.trace import MISSING, KernelDetails, Trace
-
-_SIZES = ("m", "n", "k", "batch", "left_nbytes", "right_nbytes", "output_nbytes", "scale_block")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,21 +47,23 @@ class TableProducts:
 def table_products(graph: Graph, trace: Trace) -> TableProducts:
     """What the trace's kernel table says of each op; nothing known where there is no table."""
     count, words = len(graph), Interner()
-    sizes = np.zeros((count, len(_SIZES)))
+    sizes = np.zeros((count, len(SIZES)))
     experts, inner = np.zeros(count), np.zeros(count)
     dtype = np.full(count, MISSING, np.int32)
     if trace.details is not None and len(trace.details):
         ops = _ops_of(graph, trace, trace.details)
+        told: list[tuple[int, Product, str]] = []
         products = products_in(trace.details)
         for row in np.flatnonzero(ops >= 0).tolist():
             op, found = int(ops[row]), products.get(row)
             dtype[op] = words.code(found[1] if found else _dtype(trace.details, row))
             if found is not None:
-                product, word = found
-                columns = sizes_of(product, word)
-                sizes[op] = [columns[name][0] for name in _SIZES]
-                experts[op], inner[op] = product.experts, product.k
-    columns = {name: sizes[:, at].copy() for at, name in enumerate(_SIZES)}
+                told.append((op, *found))
+        experts[[op for op, _, _ in told]] = [product.experts for _, product, _ in told]
+        inner[[op for op, _, _ in told]] = [product.k for _, product, _ in told]
+        columns = sizes_of([(product, word) for _, product, word in told])
+        sizes[[op for op, _, _ in told]] = np.stack([columns[name] for name in SIZES], axis=1)
+    columns = {name: sizes[:, at].copy() for at, name in enumerate(SIZES)}
     return TableProducts(columns["batch"] > 0, experts, inner, columns, dtype, words.names)
 
 

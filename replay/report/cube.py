@@ -21,6 +21,8 @@ from replay.costs.cube_product import Modelled, filled_flops, modelled, products
 from replay.report.cube_axes import Axis, SizeRow, axes_of, size_rows
 from replay.trace import KernelDetails, Trace
 
+_TRIED = 64  # shapes that other sizes are tried on: the longest
+
 
 @dataclass(frozen=True, slots=True)
 class ModelRow:
@@ -98,8 +100,13 @@ def cube_facts(trace: Trace, named: HardwareProfile | None = None) -> tuple[tupl
     device, profile = cube_device(trace, named)
     groups, unknown = grouped(trace, details)
     total = int(sum(trace.dur_ns[group.events].sum() for group in groups)) + int(trace.dur_ns[unknown].sum())
-    rows = [_row(trace, details, group, (device, profile), total) for group in groups]
-    rows.sort(key=lambda row: -row.total_ms)
+    groups.sort(key=lambda group: -int(trace.dur_ns[group.events].sum()))
+    models = modelled([(group.product, group.dtype) for group in groups], profile)
+    tried = [profile if at < _TRIED else None for at in range(len(groups))]
+    rows = [
+        _row(trace, details, group, (device, model, other), total)
+        for group, model, other in zip(groups, models, tried, strict=True)
+    ]
     sizes = size_rows([(g.product, g.dtype, int(trace.dur_ns[g.events].sum())) for g in groups], profile)
     lost = int(trace.dur_ns[unknown].sum()) / NS_PER_MS
     return tuple(rows), CubeFacts(device, sizes, len(unknown), lost)
@@ -120,12 +127,13 @@ def grouped(trace: Trace, details: KernelDetails) -> tuple[list[Group], Int64]:
 
 
 def _row(
-    trace: Trace, details: KernelDetails, group: Group, known: tuple[CubeDevice, HardwareProfile | None], total: int
-) -> GemmRow:
-    device, profile = known
+    trace: Trace, details: KernelDetails, group: Group,
+    known: tuple[CubeDevice, Modelled | None, HardwareProfile | None], total: int,
+) -> GemmRow:  # fmt: skip
+    device, model, profile = known
     product, time, calls = group.product, int(trace.dur_ns[group.events].sum()), len(group.rows)
     rate, peak = product.flops * calls / time * NS_PER_S, _peak(group.dtype, device)
-    model, whole = modelled(product, group.dtype, profile), filled_flops(product, group.dtype)
+    whole = filled_flops(product, group.dtype)
     counted = _counters(trace, details, group, device.cores)
     return GemmRow(
         group.op_type, product.m, product.n, product.k, product.batch, product.experts, product.over_inner,

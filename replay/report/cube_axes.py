@@ -11,14 +11,18 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from hwprofiles import HardwareProfile
 from parsers.ascend.matmul import Product
 from replay.core.evidence import Grade
 from replay.core.units import NS_PER_MS, percent
 from replay.costs.ascend_cube import BURST_NBYTES, CUBES, ROW_NBYTES, SIDE
-from replay.costs.cube_product import fixed_axes, modelled, sizes_of, with_size
+from replay.costs.cube_product import Typed, fixed_axes, modelled, sizes_of, times_ns, with_size
 
 _REACH = 0.125  # share of a size by which another one may differ
+_MOST_TRIED = 32
+_MOST_SHAPES = 64  # that other sizes are tried on: the longest
 _LEAST_GAIN_PCT = 1.0
 _LEAST_SHARE_PCT = 1.0  # of all products' time, for a size to be listed
 _ALIGNED = (512, 256, 32)
@@ -67,7 +71,8 @@ def axes_of(product: Product, dtype: str, profile: HardwareProfile | None) -> tu
         size, block = getattr(product, axis), 1 if cube is None else getattr(cube, axis)
         along = rows.get(axis)
         aligned = None if along is None else next((n for n in _ALIGNED if along % n == 0), 0)
-        best = _best([(product, dtype, 1)], size, profile) if axis in fixed_axes(product) else None
+        fixed = profile is not None and axis in fixed_axes(product)
+        best = _best([(product, dtype, 1, axis)], size, profile) if fixed else None
         near, gain = (best.nearest, best.gain_pct) if best is not None else (None, None)
         found.append(Axis(axis, size, size % block == 0, aligned, near, gain))
     return tuple(found)
@@ -77,23 +82,29 @@ def size_rows(products: Sequence[Timed], profile: HardwareProfile | None) -> tup
     """Sizes that another one would beat, those first that save most time."""
     if profile is None:
         return ()
-    having: dict[int, list[Timed]] = defaultdict(list)
-    for timed in products:
-        for size in {getattr(timed[0], axis) for axis in fixed_axes(timed[0])}:
-            having[size].append(timed)
+    having: dict[int, list[_Sized]] = defaultdict(list)
+    for product, dtype, time in products:
+        axes: dict[int, str] = defaultdict(str)
+        for axis in fixed_axes(product):
+            axes[getattr(product, axis)] += axis
+        for size, own in axes.items():
+            having[size].append((product, dtype, time, own))
     total = sum(time for _, _, time in products)
     found = []
-    for size, own in having.items():
-        share = percent(sum(time for _, _, time in own), total)
-        best = _best(own, size, profile) if share >= _LEAST_SHARE_PCT else None
+    for size, sized in having.items():
+        time = sum(time for _, _, time, _ in sized)
+        best = _best(sized, size, profile) if percent(time, total) >= _LEAST_SHARE_PCT else None
         if best is not None:
-            time = sum(time for _, _, time in own) / NS_PER_MS
-            found.append(
-                SizeRow(
-                    size, _axes(own, size), time, share, best.nearest, best.gain_pct, best.time_pct, best.grade.label
-                )
-            )
+            row = SizeRow(
+                size, _axes(sized), time / NS_PER_MS, percent(time, total), best.nearest, best.gain_pct, best.time_pct,
+                best.grade.label,
+            )  # fmt: skip
+            found.append(row)
     return tuple(sorted(found, key=lambda row: -row.total_ms * row.gain_pct))
+
+
+_Sized = tuple[Product, str, int, str]
+"""A timed product and its axes of the size in question."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,43 +115,50 @@ class _Better:
     grade: Grade
 
 
-def _best(products: Sequence[Timed], size: int, profile: HardwareProfile | None) -> _Better | None:
-    """The size near ``size`` with the largest gain; of equal gains the nearest."""
-    known = [(timed, old) for timed in products if (old := modelled(*timed[:2], profile)) is not None]
-    found: list[_Better] = []
-    for near in _candidates(size, _steps([timed for timed, _ in known])) if known else ():
-        before, after, worth = 0.0, 0.0, 0.0
-        grade = Grade.MEASURED
-        for (product, dtype, time), old in known:
-            changed = with_size(product, size, near)
-            new = modelled(changed, dtype, profile) or old
-            before, after = before + time, after + time * new.time_ns / old.time_ns
-            worth += time * changed.flops / product.flops
-            grade = max(grade, new.grade, old.grade)
-        found.append(_Better(near, percent(worth, after) - 100.0, percent(after, before) - 100.0, grade))
+def _best(products: Sequence[_Sized], size: int, profile: HardwareProfile | None) -> _Better | None:
+    """The size near ``size`` that gains most over the longest products that have it; of equal ones the nearest."""
+    longest = sorted(products, key=lambda timed: -timed[2])[:_MOST_SHAPES]
+    before = modelled([timed[:2] for timed in longest], profile)
+    known = [(*timed, old) for timed, old in zip(longest, before, strict=True) if old is not None]
+    if not known:
+        return None
+    nearby = list(_candidates(size, _steps([timed[:2] for timed in known])))
+    changed = [[with_size(product, axes, near) for product, _, _, axes, _ in known] for near in nearby]
+    grid = [(product, timed[1]) for row in changed for product, timed in zip(row, known, strict=True)]
+    times = np.array([time for _, _, time, _, _ in known], np.float64)
+    old_ns = np.array([old.time_ns for *_, old in known])
+    ratio = times_ns(grid, profile).reshape(len(nearby), len(known)) / old_ns
+    work = [[new.flops / timed[0].flops for new, timed in zip(row, known, strict=True)] for row in changed]
+    after, worth = ratio @ times, np.array(work).reshape(ratio.shape) @ times
+    grade = max(old.grade for *_, old in known)
+    found = [
+        _Better(near, percent(gained, spent) - 100.0, percent(spent, float(times.sum())) - 100.0, grade)
+        for near, gained, spent in zip(nearby, worth.tolist(), after.tolist(), strict=True)
+    ]
     gaining = [better for better in found if better.gain_pct >= _LEAST_GAIN_PCT]
     return max(gaining, key=lambda better: (round(better.gain_pct, 1), -abs(better.nearest - size)), default=None)
 
 
 def _candidates(size: int, steps: tuple[int, ...]) -> Iterator[int]:
-    """Multiples, an eighth below to an eighth above, of the longest step that fits there."""
+    """Multiples, an eighth below to an eighth above, of the longest step that fits there; few enough to try them."""
     reach = int(size * _REACH)
     step = next((step for step in steps if step <= reach), 0)
     if step:
+        step *= -(-2 * reach // (step * _MOST_TRIED))
         first = -(-(size - reach) // step) * step
         yield from (near for near in range(first, size + reach + 1, step) if near != size)
 
 
-def _steps(products: Sequence[Timed]) -> tuple[int, ...]:
+def _steps(products: Sequence[Typed]) -> tuple[int, ...]:
     """Elements of a burst, of its half and of a cube's side, by the narrowest factor of all."""
-    widths = [sizes_of(product, dtype) for product, dtype, _ in products]
-    nbytes = min(float(min(width["left_nbytes"][0], width["right_nbytes"][0])) for width in widths)
+    sizes = sizes_of(products)
+    nbytes = float(np.minimum(sizes["left_nbytes"], sizes["right_nbytes"]).min())
     return (int(BURST_NBYTES / nbytes), int(ROW_NBYTES / nbytes), int(SIDE))
 
 
 def _rows_along(product: Product, dtype: str) -> dict[str, int]:
     """Bytes of the rows that run along each axis, the shortest of several; factors stored in blocks have none."""
-    sizes = {name: float(value[0]) for name, value in sizes_of(product, dtype or product.left).items()}
+    sizes = {name: float(value[0]) for name, value in sizes_of([(product, dtype or product.left)]).items()}
     left_axis, right_axis = "m" if product.left_transposed else "k", "k" if product.right_transposed else "n"
     stored = [
         (left_axis, sizes["left_nbytes"], product.formats[0]), (right_axis, sizes["right_nbytes"], product.formats[1]),
@@ -154,6 +172,6 @@ def _rows_along(product: Product, dtype: str) -> dict[str, int]:
     return found
 
 
-def _axes(products: Sequence[Timed], size: int) -> str:
-    counts = {axis: sum(getattr(p, axis) == size for p, _, _ in products if axis in fixed_axes(p)) for axis in "mnk"}
+def _axes(products: Sequence[_Sized]) -> str:
+    counts = {axis: sum(axis in axes for *_, axes in products) for axis in "mnk"}
     return ", ".join(f"{axis} of {count}" for axis, count in counts.items() if count)
