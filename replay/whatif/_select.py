@@ -88,15 +88,16 @@ def _kernel_class(name: str) -> str:
 def _matching(graph: Graph, pattern: str) -> list[int]:
     """Codes of the names that ``pattern`` matches: name or type is equal, fits as shell pattern, or the name has it."""
     wanted = pattern.casefold()
-    names = [name.casefold() for name in graph.names]
-    types = [known.op_type.casefold() if (known := graph.kernels.get(name)) else "" for name in graph.names]
+    used = [(code, graph.names[code]) for code in np.unique(graph.name).tolist()]  # modules have names, but are no ops
+    names = {code: name.casefold() for code, name in used}
+    types = {code: known.op_type.casefold() for code, name in used if (known := graph.kernels.get(name))}
     for texts in (names, types):
-        if wanted and wanted in texts:
-            return [code for code, text in enumerate(texts) if text == wanted]
+        if equal := [code for code, text in texts.items() if wanted and text == wanted]:
+            return equal
     if any(wildcard in pattern for wildcard in "*?["):
         fit = re.compile(fnmatch.translate(wanted)).match
-        return [code for code, texts in enumerate(zip(names, types, strict=True)) if any(map(fit, texts))]
-    return [code for code, name in enumerate(names) if wanted and wanted in name]
+        return [code for code, name in names.items() if fit(name) or fit(types.get(code, ""))]
+    return [code for code, name in names.items() if wanted and wanted in name]
 
 
 def _suggestion(graph: Graph, pattern: str) -> str:

@@ -125,6 +125,14 @@ def test_kernels_are_chosen_by_type_and_core() -> None:
         assert durations == [30 if op in ops else 10 for op in range(len(names))], pattern
 
 
+def test_a_type_that_is_also_the_name_of_a_module_is_a_type() -> None:
+    """Names of what is no op (modules, operators outside) are in the table of names, too."""
+    kernels = {"Conv2D1": KernelType("Conv2D", "AI_CORE")}
+    graph = graph_of([Op("Conv2D1", 10), Op("add", 10)])
+    graph = replace(graph, kernels=kernels, names=(*graph.names, "Conv2D"))
+    assert scale.apply(graph, "Conv2D", 3.0).duration_ns.tolist() == [30, 10]
+
+
 def test_one_kind_of_core_does_both() -> None:
     """910A says AI_CORE of everything: a matmul is its cube's, a softmax its vector units'."""
     kernels = {"MatMul1": KernelType("MatMul", "AI_CORE"), "SoftmaxV2_3": KernelType("SoftmaxV2", "AI_CORE")}
