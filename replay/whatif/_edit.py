@@ -12,11 +12,16 @@ from replay.core.evidence import Grade
 from replay.graph.types import Graph
 
 
+_LARGEST = 1e6  # a step of an hour times this still fits the clock: int64 ns, 292 years
+
+
 def check_factor(option: str, factor: float, *, zero: bool) -> None:
-    """Refuse factors that are negative, not finite, or 0 where ``zero`` is no answer."""
+    """Refuse factors that are negative, not finite, out of all proportion, or 0 where ``zero`` is no answer."""
     if not math.isfinite(factor) or factor < 0 or (factor == 0 and not zero):
         bound = "0 or more" if zero else "more than 0"
         raise RefusedError(f"{option}: the factor must be a finite number of {bound}, got {factor:g}")
+    if factor > _LARGEST or 0 < factor < 1 / _LARGEST:
+        raise RefusedError(f"{option}: {factor:g} is beyond what is modelled, {1 / _LARGEST:g} to {_LARGEST:g}")
 
 
 def scaled(graph: Graph, chosen: Bool, factor: float) -> Graph:

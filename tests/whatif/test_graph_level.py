@@ -78,7 +78,7 @@ def test_edits_compose_in_any_order(whatif: ModuleType) -> None:
 
 
 @each_member
-@pytest.mark.parametrize("factor", [-1.0, float("nan"), float("inf")])
+@pytest.mark.parametrize("factor", [-1.0, float("nan"), float("inf"), 1e7, 1e-300])
 def test_senseless_factors_are_refused(whatif: ModuleType, factor: float) -> None:
     with pytest.raises(RefusedError, match=whatif.OPTION):
         whatif.apply(EVERYTHING, whatif.targets(EVERYTHING)[0], factor)
