@@ -11,7 +11,6 @@ from replay.core.errors import RefusedError
 from replay.core.evidence import Grade
 from replay.graph.types import Graph
 
-
 _LARGEST = 1e6  # a step of an hour times this still fits the clock: int64 ns, 292 years
 
 
