@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,6 +33,7 @@ from parsers.ascend.tables import Settings, read_described
 from parsers.source import SourceFile
 from replay.core.errors import RefusedError, TraceError
 from replay.core.units import NS_PER_US
+from replay.core.words import listed
 from replay.trace import MISSING, Group, Health, StepTableRow, Trace
 
 if TYPE_CHECKING:
@@ -80,7 +82,7 @@ def read(files: Sequence[SourceFile], options: ReadOptions, *, piece_bytes: int 
     sums = [replace(row, rank=number) for number, rank in zip(numbers, ranks, strict=True) for row in rank.summaries]
     return replace(
         trace,
-        health=trace.health.merged(_left_out(folders, repeated)).merged(losses.health()),
+        health=reduce(Health.merged, (trace.health, _left_out(folders, repeated), losses.health(), _on_host(trace))),
         step_table=_all_steps(steps, cluster),
         summaries=tuple(sums),
         memory=tuple(memory),
@@ -169,6 +171,14 @@ def _left_out(folders: Sequence[RankFiles], repeated: int) -> Health:
     without = sum(some and not folder.has_events and bool(folder.of(Role.KERNELS)) for folder in folders)
     warnings = (f"{without} ranks have tables but no timeline and were left out",) if without else ()
     return Health(skipped=dict(+skipped), warnings=warnings)
+
+
+def _on_host(trace: Trace) -> Health:
+    """Ranks whose device was not recorded: what a framework does on the host must not pass for what the device did."""
+    on_device = set(trace.rank[trace.is_device].tolist())
+    bare = [str(rank) for rank in sorted(set(trace.rank.tolist()) - on_device)]
+    told = "the device was not recorded (Level_none, or no NPU activity); operators on the host are taken for its compute"
+    return Health(warnings=(f"rank {listed(bare)}: {told}",) if bare else ())
 
 
 def _why_not(folders: Sequence[RankFiles]) -> str:

@@ -65,7 +65,9 @@ def test_every_level_of_both_frameworks_replays(
 def test_a_recording_without_the_device_is_said_to_have_none(tmp_path: Path) -> None:
     """Level_none keeps operators of the host; nothing ran on any device."""
     make.write(tmp_path, 0, level_none(), tables=False)
-    assert not read(tmp_path).is_device.any()
+    trace = read(tmp_path)
+    assert not trace.is_device.any()
+    assert [text for text in trace.health.warnings if text.startswith("rank 0: the device was not recorded")]
 
 
 def test_msprof_writes_a_new_export_beside_the_old(tmp_path: Path) -> None:
