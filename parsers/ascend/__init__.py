@@ -177,7 +177,7 @@ def _on_host(trace: Trace) -> Health:
     """Ranks whose device was not recorded: what a framework does on the host must not pass for what the device did."""
     on_device = set(trace.rank[trace.is_device].tolist())
     bare = [str(rank) for rank in sorted(set(trace.rank.tolist()) - on_device)]
-    told = "the device was not recorded (Level_none, or no NPU activity); operators on the host are taken for its compute"
+    told = "the device was not recorded (Level_none, or no NPU activity), operators of the host stand for its compute"
     return Health(warnings=(f"rank {listed(bare)}: {told}",) if bare else ())
 
 
