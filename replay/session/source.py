@@ -18,12 +18,14 @@ from replay.layout import Layout
 from replay.model import ModelSpec
 from replay.program.groups import family_named
 from replay.session.question import Facts
+from replay.session.recorded_pipelines import recorded_stages
 from replay.trace import RECORDED, CollectiveKind, Trace
 
 GROUP_SIZES = {"tp": "tp", "cp": "cp", "pp": "pp", "ep": "ep", "etp": "etp"}  # group family → layout size
 MODEL_SIZES = ("tp", "cp", "pp")
 FOUND_SIZES = ("pp", "vpp", "microbatches", "schedule")  # that labels may complete
 ASSUMED = "assumed: the input and --from do not state it"
+LINKED = "ranks send to each other in pipelines of that length"
 FOUND = "found in the structure of the step"
 DERIVED_DP = "world / (tp x cp x pp)"
 ASSUMED_FLAT = "assumed, though ranks send to each other: where that is a pipeline, say --from pp=N"
@@ -41,7 +43,7 @@ class Source:
     @property
     def assumed(self) -> frozenset[str]:
         """Sizes that nothing states and that the step may show otherwise; a stated dp leaves no room for another pp."""
-        free = frozenset(key for key, how in self.evidence.items() if how in (ASSUMED, ASSUMED_FLAT))
+        free = frozenset(key for key, how in self.evidence.items() if how in (ASSUMED, ASSUMED_FLAT, LINKED))
         return free if self.evidence["dp"] == DERIVED_DP else free - {"pp"}
 
     def with_found(self, layout: Layout) -> Source:
@@ -65,6 +67,7 @@ def find_source(trace: Trace, facts: Facts, described: RunDescription) -> Source
         (described.layout, f"stated in {described.file}"),
         (trace.layout, "recorded by the job itself"),
         (recorded, "size of the recorded process group"),
+        (_from_transfers(trace, {**described.layout, **given}), LINKED),
         (dict.fromkeys(("tp", "cp", "pp", "vpp", "ep", "etp"), 1), ASSUMED),
     )
     sizes: dict[str, Any] = {}
@@ -114,6 +117,12 @@ def _from_groups(trace: Trace) -> dict[str, int]:
         if key and size > 0:
             sizes[key] = max(size, sizes.get(key, 1))
     return sizes
+
+
+def _from_transfers(trace: Trace, stated: Mapping[str, Any]) -> dict[str, int]:
+    """Stages, where nothing is stated that leaves no room for them."""
+    stages = None if "dp" in stated else recorded_stages(trace)
+    return {} if stages is None else {"pp": stages}
 
 
 def _world(trace: Trace, sizes: Mapping[str, Any], evidence: Mapping[str, str]) -> tuple[int, str]:

@@ -123,17 +123,19 @@ def _runs(trace: Trace, calls: Calls, nodes: Int64, node: Int64, home: Mapping[i
         at = nodes[own]
         busy = np.sort(start[operator & (lane == home.get(r, -1))])
         worked = np.searchsorted(busy, start[at[1:]]) > np.searchsorted(busy, end[at[:-1]])
-        run[own] = np.cumsum(np.r_[0, _rises(number[at])[1:] | worked])
+        run[own] = np.cumsum(_begins(number[at], np.r_[False, worked]))
     return run
 
 
 @kernel
-def _rises(sequence: Int64) -> Bool:  # pragma: no cover - compiled
-    """Where a number is above all since the last rise; unnumbered nodes (leaves) never are."""
-    rises = np.zeros(len(sequence), np.bool_)
+def _begins(sequence: Int64, worked: Bool) -> Bool:  # pragma: no cover - compiled
+    """Where ``worked``, and where a number is above all of its run; unnumbered nodes (leaves) never are."""
+    begins = worked.copy()
     top = np.int64(-1)
     for i in range(len(sequence)):
-        if sequence[i] > top:
-            rises[i] = top >= 0
+        if worked[i]:
             top = sequence[i]
-    return rises
+        elif sequence[i] > top:
+            begins[i] = top >= 0
+            top = sequence[i]
+    return begins

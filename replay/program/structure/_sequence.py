@@ -66,10 +66,14 @@ def pipeline_transfers(evidence: Evidence) -> Bool:
 
     Where the layout has several stages, those of a group that says nothing too; context parallelism exchanges as well.
     """
-    graph = evidence.graph
-    said = group_kinds(graph)
-    unnamed = (said < 0) & (evidence.layout.pp > 1)
-    return np.asarray(np.isin(comm_kind(graph), P2P_KINDS) & ((said == ParallelKind.PP) | unnamed))
+    return possible_transfers(evidence, unnamed=evidence.layout.pp > 1)
+
+
+def possible_transfers(evidence: Evidence, *, unnamed: bool) -> Bool:
+    """Sends and receives of pipeline groups, and with ``unnamed`` those of groups that say nothing."""
+    said = group_kinds(evidence.graph)
+    among_stages = (said == ParallelKind.PP) | ((said < 0) & unnamed)
+    return np.asarray(np.isin(comm_kind(evidence.graph), P2P_KINDS) & among_stages)
 
 
 def told_by_group(evidence: Evidence) -> Bool:

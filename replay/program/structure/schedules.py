@@ -22,7 +22,7 @@ from replay.program.keys import PASS_PHASES
 from replay.program.open_ranges import FIELDS
 from replay.program.structure._evidence import UNKNOWN_PASS, Evidence, Finding
 from replay.program.structure._layouts import Runs, Transfers, explanations, forwards, needs, possible, slots, words
-from replay.program.structure._sequence import pipeline_transfers
+from replay.program.structure._sequence import possible_transfers
 from replay.program.types import Phase
 from replay.trace import CollectiveKind
 
@@ -125,9 +125,10 @@ def _explanation(evidence: Evidence, runs: Runs, free: frozenset[str]) -> Layout
 
 
 def _transfers(evidence: Evidence) -> Transfers | None:
-    """Sends and receives of every rank that has pipeline transfers; ``None`` where some are both in one."""
+    """Sends and receives of every rank between what may be stages; ``None`` where some are both in one."""
     graph = evidence.graph
-    ops = np.flatnonzero(pipeline_transfers(evidence) & (graph.kind != OpKind.TRANSFER))
+    among = possible_transfers(evidence, unnamed=evidence.layout.pp > 1 or "pp" in evidence.assumed)
+    ops = np.flatnonzero(among & (graph.kind != OpKind.TRANSFER))
     kinds = comm_kind(graph)[ops]
     if (kinds == CollectiveKind.SEND_RECV).any():
         return None

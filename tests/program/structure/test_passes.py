@@ -48,6 +48,19 @@ def test_passes_may_overlap_as_in_1f1b() -> None:
     assert [m for phase, m in found if phase == "BACKWARD"] == [0, 0, 1, 1, 2, 2, 2]  # ones_like before the last one
 
 
+def test_runs_that_follow_each_other_are_told_apart_after_one_with_higher_numbers() -> None:
+    """Interleaved schedules go back through the newest chunk first, then through the older ones at once."""
+    step = Step()
+    passes = [[step.forward("aten::mm"), step.forward("aten::relu")] for _ in range(3)]
+    for number in (2, 0, 1):
+        if number != 1:
+            step.plain("aten::ones_like")
+        step.backward("ReluBackward0", passes[number][1])
+        step.backward("MmBackward0", passes[number][0])
+    found = [microbatch for phase, microbatch in phases(step) if phase == "BACKWARD"]
+    assert len(set(found)) == 3
+
+
 @pytest.mark.parametrize("lane", [AUTOGRAD, HOST])
 def test_the_engine_may_have_a_thread_of_its_own(lane: int) -> None:
     step = Step()
