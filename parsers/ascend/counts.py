@@ -25,6 +25,8 @@ from replay.core.units import NS_PER_US
 _FURTHEST = 4096  # counts that ranks may be apart
 _SAMPLE = 64  # operators that judge a shift
 _AS_EVEN, _AS_EVEN_NS = 1.5, 2 * NS_PER_US  # of the least spread, or beside it: clocks decide between such shifts
+_SURE_NS = 50 * NS_PER_US  # members of a collective end as evenly as that
+_NEIGHBOURS = 4
 _SERVED_FROM = 1 << 40
 _Key = tuple[str, bool]  # group, launched by the device's own processor
 
@@ -86,26 +88,60 @@ def _of_group(own: dict[int, Member], rows: list[tuple[int, int]], *, paired: bo
 def _shift(there: _Counted, here: _Counted, codes: dict[tuple[object, ...], int]) -> int:
     """What to add to the counts of ``here`` for them to agree with those of ``there``."""
     sample = np.unique(np.linspace(0, len(here.op) - 1, _SAMPLE).round().astype(np.int64))
-    counts, kinds = here.count[sample], _kinds(here, codes)[sample]
-    first, last = int(there.count.min()), int(there.count.max())
-    at = np.full(last - first + 1, -1, np.int64)  # count → place
-    at[there.count - first] = np.arange(len(there.op))
-    lowest, highest = max(first - int(counts.max()), -_FURTHEST), min(last - int(counts.min()), _FURTHEST)
-    shifts = np.arange(lowest, highest + 1)
-    index = counts + shifts[:, None] - first
-    met = np.where((index >= 0) & (index < len(at)), at[np.clip(index, 0, len(at) - 1)], -1)
-    alike = (met >= 0) & (_kinds(there, codes)[met] == kinds)
-    best = _likely(alike, met >= 0)
-    if not len(best):
-        return 0
-    ends_here = np.array([here.op[row].end_ns for row in sample.tolist()], np.float64)
-    ends_there = np.array([op.end_ns for op in there.op], np.float64)
-    apart = np.where(alike[best], ends_there[met[best]] - ends_here, np.nan)
-    middle = np.nanmedian(apart, axis=1)
-    spread: Float64 = np.nanmean(np.abs(apart - middle[:, None]), axis=1)
-    even = spread <= max(_AS_EVEN * float(spread.min()), float(spread.min()) + _AS_EVEN_NS)
-    choice = np.lexsort((np.abs(shifts[best]), np.abs(middle), ~even))[0]
-    return int(shifts[best[choice]])
+    search = _Search(there, here, sample, codes)
+    lowest = max(search.first - int(search.counts.max()), -_FURTHEST)
+    highest = min(search.first + len(search.at) - 1 - int(search.counts.min()), _FURTHEST)
+    near = search.near()
+    found = search.best(near[(near >= lowest) & (near <= highest)])
+    if found is None or found.spread_ns > _SURE_NS or 2 * found.met < len(sample):
+        found = search.best(np.arange(lowest, highest + 1))
+    return 0 if found is None else found.shift
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A shift, how far its ends are from being evenly apart, and how many operators of the sample meet under it."""
+
+    shift: int
+    spread_ns: float
+    met: int
+
+
+class _Search:
+    """Some operators of one rank against all of another one."""
+
+    def __init__(self, there: _Counted, here: _Counted, sample: Int64, codes: dict[tuple[object, ...], int]) -> None:
+        self.counts, self.kinds = here.count[sample], _kinds(here, codes)[sample]
+        self.first = int(there.count.min())
+        self.at = np.full(int(there.count.max()) - self.first + 1, -1, np.int64)  # count → place
+        self.at[there.count - self.first] = np.arange(len(there.op))
+        self.kinds_there, self.counts_there = _kinds(there, codes), there.count
+        self.ends = np.array([here.op[row].end_ns for row in sample.tolist()], np.float64)
+        self.ends_there = np.array([op.end_ns for op in there.op], np.float64)
+
+    def near(self) -> Int64:
+        """Shifts under which operators meet that end at about the same time on both clocks."""
+        order = np.argsort(self.ends_there, kind="stable")
+        closest = np.searchsorted(self.ends_there[order], self.ends).clip(0, len(order) - 1)
+        middle = self.counts_there[order[closest]] - self.counts
+        return np.unique(middle[:, None] + np.arange(-_NEIGHBOURS, _NEIGHBOURS + 1))
+
+    def best(self, shifts: Int64) -> _Found | None:
+        """The likeliest of ``shifts``, ``None`` where no operators are alike under any."""
+        index = self.counts + shifts[:, None] - self.first
+        inside = (index >= 0) & (index < len(self.at))
+        met = np.where(inside, self.at[np.clip(index, 0, len(self.at) - 1)], -1)
+        alike = (met >= 0) & (self.kinds_there[met] == self.kinds)
+        likely = _likely(alike, met >= 0)
+        if not len(likely):
+            return None
+        apart = np.where(alike[likely], self.ends_there[met[likely]] - self.ends, np.nan)
+        middle = np.nanmedian(apart, axis=1)
+        spread: Float64 = np.nanmean(np.abs(apart - middle[:, None]), axis=1)
+        even = spread <= max(_AS_EVEN * float(spread.min()), float(spread.min()) + _AS_EVEN_NS)
+        choice = np.lexsort((np.abs(shifts[likely]), np.abs(middle), ~even))[0]
+        chosen = int(likely[choice])
+        return _Found(int(shifts[chosen]), float(spread[choice]), int((met[chosen] >= 0).sum()))
 
 
 def _likely(alike: Bool, met: Bool) -> Int64:
