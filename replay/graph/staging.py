@@ -20,14 +20,14 @@ from replay.graph.number import RankParts
 from replay.graph.streams import free_since_ns
 from replay.trace import EventKind, Trace
 
-_BY_DMA = "PCIE_DMA"  # CANN's word for copies that cross the host's bus
+BY_DMA = "PCIE_DMA"  # CANN's word for copies that cross the host's bus
 
 
 def staging_ns(trace: Trace, launches: Launches, part: RankParts) -> Int64:
     """Time from the launch call to the begin of each device event of the step that was staged, -1 for all others."""
     events = part.step.device
     result = np.full(len(events), -1, np.int64)
-    crossing = np.array([*(_BY_DMA in name for name in trace.names), False])[trace.name[events]]
+    crossing = np.array([*(BY_DMA in name for name in trace.names), False])[trace.name[events]]
     crossing &= (trace.kind[events] == EventKind.MEMCPY) & (launches.call[events] >= 0)
     if not crossing.any():
         return result

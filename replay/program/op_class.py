@@ -8,6 +8,7 @@ from enum import IntEnum
 import numpy as np
 
 from replay.core.columns import Int8
+from replay.graph.staging import BY_DMA
 from replay.graph.types import Graph, OpKind
 from replay.program.expert_ops import GEMM
 from replay.program.kernel_words import kernel_words
@@ -36,7 +37,7 @@ ATTENTION = re.compile(r"flash|fmha|attn|attention|sdpa|mha_|\bmla\b", re.IGNORE
 CONVOLUTION = re.compile(r"conv(?!ert)|winograd|wgrad2d|dgrad2d|implicit_gemm", re.IGNORECASE)
 """Kernels of convolutions, implicit GEMMs among them."""
 
-HOST_COPY = re.compile(r"HtoD|DtoH|Host|Pageable|Pinned", re.IGNORECASE)
+HOST_COPY = re.compile(rf"HtoD|DtoH|Host|Pageable|Pinned|{BY_DMA}", re.IGNORECASE)
 """Copies that cross the host's bus; other copies stay on the device."""
 
 

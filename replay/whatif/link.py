@@ -51,7 +51,7 @@ def apply(graph: Graph, target: str, factor: float, *, devices_per_node: int = A
     check_factor(OPTION, factor, zero=False)
     tier = target.lower()
     if tier not in _known(graph):
-        raise RefusedError(f"{OPTION}: {target!r} is no tier; known: {', '.join(_known(graph))}")
+        raise RefusedError(f"{OPTION}: {target!r} is no tier of this step; known: {', '.join(_known(graph))}")
     share, hops = _chosen(graph, tier, devices_per_node)
     if not share.any() and not hops.any():
         present = ", ".join(targets(graph)) or "none, the step holds no communication"
