@@ -5,6 +5,7 @@ Columns come and go with versions, levels and metrics; what is missing stays unk
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -19,6 +20,7 @@ from replay.trace import MISSING, EventKind
 
 Value = TypeVar("Value")
 _BATCH = 8192
+_ROUNDED = re.compile(r"[eE]\+?\d{2}$")  # 1.71758E+15
 _UNKNOWN = float("nan")
 _LONGEST = 10**15  # beyond it a duration is no duration, nor an int64 of ns
 
@@ -165,7 +167,8 @@ def _yes_or_no(text: str) -> int:
 
 
 def _times(rows: Sequence[Row], *names: str) -> list[int]:
-    """Exact ns of decimal microseconds, -1 where there is no number."""
-    values, valid = us_to_ns([text.encode() for text in _texts(rows, *names)])
+    """Exact ns of decimal microseconds, -1 where there is no number, or only what a spreadsheet rounded it to."""
+    exact = [b"" if _ROUNDED.search(text) else text.encode() for text in _texts(rows, *names)]
+    values, valid = us_to_ns(exact)
     values[~valid] = MISSING
     return [int(value) for value in values.tolist()]

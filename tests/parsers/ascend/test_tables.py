@@ -113,14 +113,15 @@ def test_what_editors_and_transfers_do_to_a_table(tmp_path: Path, encode: object
 
 
 def test_rows_that_cannot_be_used_are_counted(tmp_path: Path) -> None:
-    """Without a time, twice the same, a header in the middle."""
+    """Without a time or with one that a spreadsheet rounded, twice the same, a header in the middle."""
     losses = Losses()
     good = {**MATMUL, "Wait Time(us)": "0", "Accelerator Core": "AI_CORE"}
     bad = [{**good, "Duration(us)": value} for value in ("N/A", "-5", "nan", "inf", "1e99", "a")]
+    bad.append({**good, "Start Time(us)": "1.71758E+15"})
     text = table(good, good, *bad) + table(good)
     assert len(kernels(tmp_path, text, losses)) == 1
     assert losses.dropped == {
-        "kernel table rows without times": 6, "kernel table rows given twice": 2, "repeated header rows": 1,
+        "kernel table rows without times": 7, "kernel table rows given twice": 2, "repeated header rows": 1,
     }  # fmt: skip
 
 
