@@ -123,8 +123,13 @@ def _gathering(left: Tensor, right: Tensor, result: Tensor) -> Iterator[Sizes]:
 
 
 def _agreed(readings: Iterator[Sizes], *, told: bool) -> Sizes | None:
-    """What all readings say; where only the factors are known and they can be read in two ways, nothing."""
+    """What all readings say; where only the factors are known and they can be read in two ways, nothing.
+
+    No framework multiplies two transposed factors, so that reading counts only where the result tells it.
+    """
     found = list(readings)
+    plain = [reading for reading in found if not (reading.left_transposed and reading.right_transposed)]
+    found = plain if plain and not told else found
     if not found:
         return None
     first = found[0]

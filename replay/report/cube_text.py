@@ -13,7 +13,7 @@ from replay.report.text_tables import heading, new_table
 from replay.report.words import short
 
 _SHOWN = 12
-_MEASURED = ("calls", "mean us", "share", "TFLOP/s", "of peak", "cores", "cubes on", "MAC", "filled", "rows")
+_MEASURED = ("calls", "mean us", "share", "TFLOP/s", "peak", "cores", "cubes on", "MAC", "filled", "rows")
 _MODEL = ("measured us", "model us", "ratio", "MAC", "MAC by model", "tiles", "waves filled")
 
 
@@ -26,7 +26,7 @@ def cube_tables(rows: Sequence[GemmRow], facts: CubeFacts | None) -> Iterable[Re
     if facts.without_shape_calls:
         lost = f"{facts.without_shape_calls:,} kernels, {facts.without_shape_ms:,.3f} ms, tell no shape"
         yield Text(f"{lost}: shapes are recorded from level 1 on; dynamic and empty ones tell nothing")
-    table = new_table("type", "m·n·k", "dtype", *_MEASURED, left=3)
+    table = new_table("type", "m·n·k", "dtype", *_MEASURED)
     for row in rows[:_SHOWN]:
         table.add_row(escape(short(row.op_type)), shape(row), row.dtype, *_measured(row))
     yield table
@@ -44,7 +44,7 @@ def cube_tables(rows: Sequence[GemmRow], facts: CubeFacts | None) -> Iterable[Re
 def _model_table(rows: Sequence[GemmRow]) -> Iterable[RenderableType]:
     grades = ", ".join(dict.fromkeys(row.model.grade for row in rows if row.model is not None))
     yield heading(f"Matrix products by the cost model ({grades})")
-    table = new_table("m·n·k", "dtype", *_MODEL, left=2)
+    table = new_table("m·n·k", "dtype", *_MODEL)
     for row in rows[:_SHOWN]:
         if (model := row.model) is not None:
             times = f"{row.mean_us:,.1f}", f"{model.time_us:,.1f}", f"{model.measured_over_model:.2f}"
@@ -70,9 +70,7 @@ def percentage(value: float | None) -> str:
 def _measured(row: GemmRow) -> tuple[str, ...]:
     cores = "-" if row.blocks is None else str(row.blocks)
     filled = "-" if row.block_waste_pct is None else f"{100.0 - row.block_waste_pct:.1f} %"
-    rows = ", ".join(
-        f"{axis.axis} {axis.aligned_nbytes or 'no'}" for axis in row.axes if axis.aligned_nbytes is not None
-    )
+    rows = " ".join(f"{axis.axis}{axis.aligned_nbytes}" for axis in row.axes if axis.aligned_nbytes is not None)
     times = (f"{row.calls:,}", f"{row.mean_us:,.1f}", f"{row.share_pct:.1f} %", f"{row.tflops:,.1f}")
     return (
         *times, percentage(row.peak_share_pct), cores, percentage(row.cube_utilization_pct),

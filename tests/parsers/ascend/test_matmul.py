@@ -9,7 +9,7 @@ from parsers.ascend.matmul import Operands, Product, is_product, product_of
 
 def read(op_type: str, inputs: str, outputs: str = "", dtypes: str = "", formats: str = "") -> Product | None:
     """The product of a kernel with these cells; results in the format of the first factor."""
-    return product_of(op_type, Operands(inputs, dtypes, formats, outputs, "", formats.split(";")[0]))
+    return product_of(op_type, Operands(inputs, dtypes, formats, outputs, "", formats.partition(";")[0]))
 
 
 @pytest.mark.parametrize(
@@ -75,6 +75,14 @@ def test_int4_weights_are_packed_eight_to_an_int32() -> None:
     assert (found.n, found.left, found.right) == (4096, "bf16", "int4")
 
 
+def test_factors_alone_tell_unless_one_of_them_may_be_transposed() -> None:
+    """(64, 32) x (32, 64) is k = 32; that both are transposed, k = 64, is no framework's product."""
+    found = read("MatMulV2", "64,32;32,64")
+    assert found is not None
+    assert (found.m, found.n, found.k) == (64, 64, 32)
+    assert read("MatMulV2", "64,32;64,32") is None  # (m, k) x (n, k) or (k, m) x (k, n)
+
+
 def test_flops_and_transpositions() -> None:
     """2 · 32 · 4096 · 9216, the weight stored as (n, k); a square weight does not tell."""
     found, square = (read("MatMulV2", inputs, "32,4096") for inputs in ("32,9216;4096,9216", "32,4096;4096,4096"))
@@ -88,7 +96,7 @@ def test_flops_and_transpositions() -> None:
     ("inputs", "outputs"),
     [
         ("", ""), ("N/A", "N/A"), ("-1,4096;4096,4096", "-1,4096"), ("0,4096;4096,4096", "0,4096"), (";;;", "32,4096"),
-        ("32,4096", "32,4096"), ("32,4096;4096,4096", "33,4096"), ("32,64;64,32", ""),
+        ("32,4096", "32,4096"), ("32,4096;4096,4096", "33,4096"), ("32,64;32,64", ""),
         ("4,128,64;8,64,256", "8,128,256"), ("a,b;c,d", "e,f"), ("4096;4096,128", "128"),
     ],
 )  # fmt: skip
@@ -108,8 +116,8 @@ def test_odd_lists_of_a_grouped_kernel_do_not_break(inputs: str, outputs: str) -
     [
         ("MatMulV2", "AI_CORE", True), ("BatchMatMulV2", "MIX_AIC", True), ("GroupedMatmul", "", True),
         ("QuantBatchMatmulV3", "AI_CORE", True), ("MatmulAllReduce", "MIX_AIC", True), ("Gemm", "AI_CORE", True),
-        ("MemSet", "AI_VECTOR_CORE", False), ("FlashAttentionScore", "MIX_AIC", False), ("Add", "AI_VECTOR_CORE", False),
-        ("MatMulV2", "AI_CPU", False), ("Conv2D", "AI_CORE", False),
+        ("MemSet", "AI_VECTOR_CORE", False), ("FlashAttentionScore", "MIX_AIC", False), ("Conv2D", "AI_CORE", False),
+        ("MatMulV2", "AI_CPU", False), ("Add", "AI_VECTOR_CORE", False),
     ],
 )  # fmt: skip
 def test_which_kernels_multiply(op_type: str, core: str, *, expected: bool) -> None:
