@@ -85,8 +85,8 @@ class StepRow:
 
     rank: int  # -1 for a row of a pipeline stage, which holds the largest value of each part
     step: str
-    counted: Mapping[str, float]
-    recorded: Mapping[str, float]
+    counted_ms: Mapping[str, float]
+    recorded_ms: Mapping[str, float]
     stage: tuple[int, ...] = ()  # its ranks
 
 

@@ -64,11 +64,11 @@ def ascend_tables(result: Inspection) -> Iterable[RenderableType]:
 
 def _steps(rows: Sequence[StepRow]) -> Table:
     """Steps of ranks and of pipeline stages; where none has Ascend's parts, those that are recorded (MindSpore's)."""
-    known = any(part in row.counted or part in row.recorded for row in rows for part in PARTS)
-    parts = PARTS if known else tuple(dict.fromkeys(part for row in rows for part in row.recorded))
+    known = any(part in row.counted_ms or part in row.recorded_ms for row in rows for part in PARTS)
+    parts = PARTS if known else tuple(dict.fromkeys(part for row in rows for part in row.recorded_ms))
     table = new_table("rank", "step", *parts, left=2)
     for row in sorted(rows, key=lambda row: not row.stage)[:_SHOWN]:
-        cells = [_both(row.counted.get(part), row.recorded.get(part)) for part in parts]
+        cells = [_both(row.counted_ms.get(part), row.recorded_ms.get(part)) for part in parts]
         who = f"stage: {ranks_words(row.stage)}" if row.stage else str(row.rank)
         table.add_row(who, escape(row.step), *cells)
     return table

@@ -60,4 +60,4 @@ def test_a_recording_without_steps_is_held_against_the_row_without_one(tmp_path:
     facts = ascend_facts(trace)
     assert facts is not None
     (row,) = facts.steps
-    assert dict(row.counted) == pytest.approx(dict(row.recorded))
+    assert dict(row.counted_ms) == pytest.approx(dict(row.recorded_ms))
