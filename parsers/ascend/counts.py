@@ -71,7 +71,7 @@ def _counted(own: dict[int, Member], sizes: Mapping[str, int]) -> dict[_Key, _Co
     """Operators of one rank whose counts can be compared with those of other ranks."""
     found: dict[_Key, list[tuple[int, int]]] = defaultdict(list)
     for row, member in own.items():
-        if member.op.counter >= 0:
+        if 0 <= member.op.counter < _SERVED_FROM:
             found[member.group, member.op.served].append((member.op.counter, row))
     groups = {key: _of_group(own, sorted(rows), paired=sizes.get(key[0], 0) == 2) for key, rows in found.items()}
     return {key: ops for key, ops in groups.items() if ops.row}
@@ -89,8 +89,8 @@ def _shift(there: _Counted, here: _Counted, codes: dict[tuple[object, ...], int]
     """What to add to the counts of ``here`` for them to agree with those of ``there``."""
     sample = np.unique(np.linspace(0, len(here.op) - 1, _SAMPLE).round().astype(np.int64))
     search = _Search(there, here, sample, codes)
-    lowest = max(search.first - int(search.counts.max()), -_FURTHEST)
-    highest = min(search.first + len(search.at) - 1 - int(search.counts.min()), _FURTHEST)
+    lowest = max(int(there.count[0] - search.counts[-1]), -_FURTHEST)
+    highest = min(int(there.count[-1] - search.counts[0]), _FURTHEST)
     near = search.near()
     found = search.best(near[(near >= lowest) & (near <= highest)])
     if found is None or found.spread_ns > _SURE_NS or 2 * found.met < len(sample):
@@ -112,9 +112,6 @@ class _Search:
 
     def __init__(self, there: _Counted, here: _Counted, sample: Int64, codes: dict[tuple[object, ...], int]) -> None:
         self.counts, self.kinds = here.count[sample], _kinds(here, codes)[sample]
-        self.first = int(there.count.min())
-        self.at = np.full(int(there.count.max()) - self.first + 1, -1, np.int64)  # count → place
-        self.at[there.count - self.first] = np.arange(len(there.op))
         self.kinds_there, self.counts_there = _kinds(there, codes), there.count
         self.ends = np.array([here.op[row].end_ns for row in sample.tolist()], np.float64)
         self.ends_there = np.array([op.end_ns for op in there.op], np.float64)
@@ -128,9 +125,9 @@ class _Search:
 
     def best(self, shifts: Int64) -> _Found | None:
         """The likeliest of ``shifts``, ``None`` where no operators are alike under any."""
-        index = self.counts + shifts[:, None] - self.first
-        inside = (index >= 0) & (index < len(self.at))
-        met = np.where(inside, self.at[np.clip(index, 0, len(self.at) - 1)], -1)
+        wanted = self.counts + shifts[:, None]
+        place = np.searchsorted(self.counts_there, wanted).clip(0, len(self.counts_there) - 1)
+        met = np.where(self.counts_there[place] == wanted, place, -1)
         alike = (met >= 0) & (self.kinds_there[met] == self.kinds)
         likely = _likely(alike, met >= 0)
         if not len(likely):
