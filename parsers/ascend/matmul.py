@@ -17,6 +17,7 @@ from parsers.ascend.tensors import Sizes, Tensor, matching, tensors, true_size
 _PRODUCT = re.compile(r"mat_?mul|(?<![a-z])gemm|mm_?all_?reduce", re.IGNORECASE)
 _NO_PRODUCT = re.compile(r"mem_?set|cast|trans_?data|finalize|gather_out|attention", re.IGNORECASE)
 _GROUPED = re.compile(r"grouped", re.IGNORECASE)
+_FUSED = re.compile(r"all_?reduce|all_?gather|reduce_?scatter|all_?to_?all", re.IGNORECASE)
 _MOVES_ROWS = re.compile(r"all_?gather|reduce_?scatter|all_?to_?all", re.IGNORECASE)
 _PERMUTES = re.compile(r"transpose", re.IGNORECASE)
 
@@ -61,6 +62,11 @@ def is_product(op_type: str, core: str = "") -> bool:
     """True for kernels that multiply matrices: MatMulV2, BatchMatMulV2, GroupedMatmul, MatmulAllReduce, …"""
     on_vector = core.upper().startswith(("AI_VECTOR", "MIX_AIV", "AI_CPU", "HCCL", "COMMUNICATION"))
     return bool(_PRODUCT.search(op_type)) and not _NO_PRODUCT.search(op_type) and not on_vector
+
+
+def is_fused(op_type: str) -> bool:
+    """True for products in one kernel with a collective (MC2): their time is not the product's alone."""
+    return bool(_FUSED.search(op_type))
 
 
 def product_of(op_type: str, operands: Operands) -> Product | None:

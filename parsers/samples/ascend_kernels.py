@@ -7,7 +7,6 @@ Cores and clock that the counters tell go with every sample, so that a profile c
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -16,7 +15,7 @@ from parsers.ascend.cores import Counted, cores_and_clock
 from parsers.ascend.csv_rows import Losses
 from parsers.ascend.folder import RankFiles, Role, name_in_rank, role_of
 from parsers.ascend.kernels import KernelRow, read_kernels
-from parsers.ascend.matmul import Operands, Product, is_product, product_of
+from parsers.ascend.matmul import Operands, Product, is_fused, is_product, product_of
 from parsers.samples._rows import Gathered, Row
 from parsers.source import SourceFile
 from replay.core.dtypes import matrix_elements
@@ -24,8 +23,6 @@ from replay.samples import Samples
 
 FORMAT = "Ascend kernel table"
 SOFTWARE = "cann"
-
-_FUSED = re.compile(r"all_?reduce|all_?gather|reduce_?scatter|all_?to_?all", re.IGNORECASE)
 
 
 def claims_head(head: bytes) -> bool:
@@ -54,7 +51,7 @@ def _take(kernel: KernelRow, number: int, known: dict[str, float], gathered: Gat
     product = product_of(kernel.op_type, Operands(*cells, *results))
     if product is None:
         gathered.leave_out("no shape (level 0, dynamic, or of no plain product)", number)
-    elif _FUSED.search(kernel.op_type):
+    elif is_fused(kernel.op_type):
         gathered.leave_out("fused with a collective", number)
     elif kernel.dur_ns <= 0:
         gathered.leave_out("no time", number)

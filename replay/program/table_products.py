@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from parsers.ascend.matmul import Product
+from parsers.ascend.matmul import Product, is_fused
 from replay.core.columns import Bool, Float64, Int32, Int64, Interner
 from replay.core.dtypes import first_of
 from replay.costs.cube_product import SIZES, is_hf32, products_in, sizes_of
@@ -17,8 +17,12 @@ from replay.trace import MISSING, KernelDetails, Trace
 
 @dataclass(frozen=True, slots=True)
 class TableProducts:
-    """One row per op. ``sizes`` (:mod:`replay.samples`) are 0 where the table tells no product; ``dtype`` indexes
-    ``dtypes`` and is known of any kernel in the table, -1 of others: what is multiplied, ``tf32`` being HF32."""
+    """One row per op.
+
+    ``sizes`` (:mod:`replay.samples`) are 0 where the table tells no product, or one that is fused with a collective,
+    whose time is not the product's alone. ``dtype`` indexes ``dtypes`` and is known of any kernel in the table, -1 of
+    others: what is multiplied, ``tf32`` being HF32.
+    """
 
     known: Bool
     experts: Float64
@@ -57,7 +61,7 @@ def table_products(graph: Graph, trace: Trace) -> TableProducts:
         for row in np.flatnonzero(ops >= 0).tolist():
             op, found = int(ops[row]), products.get(row)
             dtype[op] = words.code(found[1] if found else _dtype(trace.details, row))
-            if found is not None:
+            if found is not None and not is_fused(trace.details.op_type[row]):
                 told.append((op, *found))
         experts[[op for op, _, _ in told]] = [product.experts for _, product, _ in told]
         inner[[op for op, _, _ in told]] = [product.k for _, product, _ in told]
