@@ -109,6 +109,15 @@ def test_arrows_with_float_times_find_rows_with_exact_ones() -> None:
     assert content.inferred["times written as floats, which keep 0.25 us"] == 1
 
 
+def test_the_first_versions_say_the_same() -> None:
+    """Ops and launches as in the newer form of the run; the group stands in the names of operators."""
+    new, old = (content_of(events) for events in (folders.level1(), make.of_2023(folders.level1(), folders.GROUP)))
+    assert sorted(names_of(old)) == sorted(names_of(new))
+    assert [(call, op) for call, _, op in launches(old)] == [(call, op) for call, _, op in launches(new)]
+    assert (only_op(old).group, only_op(old).transfer_ns) == (folders.GROUP, only_op(new).transfer_ns)
+    assert old.inferred["times written as floats, which keep 0.25 us"] > 0
+
+
 def test_exact_numbers_are_not_called_rounded() -> None:
     """JSON numbers of 19 digits, as some writers print them, lose nothing here."""
     text = json.dumps(make.eager()).replace('"ts": "', '"ts": ').replace('", "dur"', ', "dur"')

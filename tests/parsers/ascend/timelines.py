@@ -93,3 +93,25 @@ def sub_task(name: str, span: Span, *, ranks: tuple[int, int], plane: int = 1, s
 def collectives(*rows: Event, group: str = "Group 7 Communication") -> list[Event]:
     """A communication process with one group and two planes."""
     return [*named(HCCL, "Communication", {0: group, 1: "Plane 0", 2: "Plane 1"}, "NPU 0"), *rows]
+
+
+def of_2023(events: list[Event], group: str) -> list[Event]:
+    """The rows as in the first versions: times are numbers, arrows stand for connections, names end in ``@group``."""
+    calls = {e["args"]["connection_id"]: e for e in reversed(events) if e["pid"] == CANN and e["ph"] == "X"}
+    found = []
+    for event in events:
+        old = {**event, "args": dict(event.get("args", {}))}
+        number = old["args"].pop("connection_id", -1)
+        if event["ph"] == "X" and event["pid"] in (HARDWARE, HCCL) and number in calls:
+            ends = [("s", calls[number]), ("f", event)]
+            found += [{"ph": ph, "cat": "HostToDevice", "id": number, **_place(end)} for ph, end in ends]
+        if event["name"].startswith("hcom_"):
+            old["name"] += f"@{group}"
+        if old["args"].get("name") == "Group 0 Communication":
+            old["args"]["name"] = "Communication OP"
+        found.append(old)
+    return list(map(as_float, found))
+
+
+def _place(event: Event) -> dict[str, Any]:
+    return {"name": "HostToDevice", "pid": event["pid"], "tid": event["tid"], "ts": event["ts"]}
