@@ -26,6 +26,7 @@ Objects = Mapping[Role, list[tuple[str, dict[str, object]]]]
 _RANK_IN_NAME = re.compile(r"profiler_info_(\d+)\.json$")
 _DEVICE_IN_NAME = re.compile(r"^info\.json\.(\d{1,4})$")
 _JSON = (Role.COMMUNICATION, Role.MATRIX, Role.INFO, Role.METADATA)
+_WORLD = ("default_group", "hccl_world_group")  # torch's, MindSpore's
 _TOTALS = ("total op info", "total hccl operators")
 _VERSIONS = ("torch_npu_version", "cann_version", "ms_version")
 _SIZES = {
@@ -133,7 +134,7 @@ def _settings(infos: Sequence[tuple[str, dict[str, object]]], metadatas: Sequenc
         rank = next((own for own in told if own >= 0), MISSING)
         sizes |= stated_sizes(arguments)
         groups += [_group(name, entry) for name, entry in as_dict(metadata.get("parallel_group_info")).items()]
-    world = max([world, *(len(group.ranks) for group in groups if group.description == "default_group")])
+    world = max([world, *(len(group.ranks) for group in groups if group.description in _WORLD)])
     return Settings(rank, world, level, tuple(groups), tuple(dict.fromkeys(versions)), sizes)
 
 

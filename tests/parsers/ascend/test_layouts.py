@@ -291,6 +291,16 @@ def test_ranks_are_told_in_many_ways(tmp_path: Path, told: object, rank: int) ->
     assert read(tmp_path).ranks == (rank,)
 
 
+@pytest.mark.parametrize("world", ["default_group", "hccl_world_group"])
+def test_the_group_of_all_ranks_is_the_world(tmp_path: Path, world: str) -> None:
+    """By the names that torch and MindSpore give it."""
+    top = make.write(tmp_path, 0, make.level1(), tables=False)
+    group = {"group_name": world, "group_rank": 0, "global_ranks": list(range(6))}
+    put(top / "profiler_metadata.json", {"parallel_group_info": {world: group}})
+    trace = read(tmp_path)
+    assert (trace.world_size, trace.world_evidence) == (6, "recorded in the trace")
+
+
 @pytest.mark.parametrize("write", [dict, json.dumps])
 def test_arguments_of_the_job_are_its_layout(tmp_path: Path, write: Callable[[dict[str, int]], object]) -> None:
     """Megatron's sizes as MindSpeed writes them, also as text, and its groups by HCCL's own names."""
