@@ -3,8 +3,8 @@
 At level 0 torch_npu's profiler writes operators and the ends of its task queue, but no synchronisation. A thread that
 waits is silent then, and goes on as the work that was launched last before its silence ends: so soon after it, for so
 long a wait, that coincidence explains little. What is left of the silence afterwards is host work. Where all threads
-are silent at last, the one that goes on first was waiting, whichever gave the work away: a main thread that waited, then
-ran a backward pass, shows nothing in between, and it is the autograd thread that goes on.
+are silent at last, the one that goes on first was waiting, whichever gave the work away: a main thread that waited,
+then ran a backward pass, shows nothing in between, and it is the autograd thread that goes on.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ import numpy as np
 
 from replay.core.columns import Int64
 from replay.core.units import NS_PER_US
+from replay.graph.calls import CANN_LAYER, CallKind, call_kind
 from replay.graph.handover import Activity
 from replay.graph.host_compute import computes_on_host
 from replay.graph.launch_join import Launches
 from replay.graph.selection import RankStep
 from replay.graph.syncs import CLOCK_TOLERANCE_NS
-from replay.graph.task_queue import PUT, TAKE, TaskQueue
+from replay.graph.task_queue import TaskQueue
 from replay.graph.transfer_waits import TransferWait
 from replay.trace import EventKind, Trace
 
@@ -40,10 +41,10 @@ def silent_waits(
 
 
 def _records_runtime(trace: Trace, rank: int) -> bool:
-    """Whether the rank has calls of a runtime: those of a framework are named ``library::operator``."""
+    """Whether the rank has calls of a runtime: by their layer or their API, which no operator's name looks like."""
     calls = (trace.kind == EventKind.RUNTIME) & (trace.rank == rank)
     named = [trace.names[code] for code in np.unique(trace.name[calls]).tolist()]
-    return any("::" not in name and name.partition("@")[0] not in (PUT, TAKE) for name in named)
+    return any(CANN_LAYER.match(name) or ("::" not in name and call_kind(name) != CallKind.NONE) for name in named)
 
 
 def _last_act(thread: Activity, time_ns: int) -> int:

@@ -42,6 +42,13 @@ def test_a_thread_that_resumes_as_its_last_work_ends_waited(tmp_path: Path, resu
     assert waited_for(graph_of(tmp_path, make.level0(), resumes)) == names
 
 
+def test_an_operator_of_the_users_own_is_no_call_of_a_runtime(tmp_path: Path) -> None:
+    """A function of autograd's launches the add by itself; its name holds no library."""
+    own = make.row(make.HOST, 100, "MyLinearBackward", (100, 130), cat="cpu_op", args={})
+    events = [event for event in make.level0() if not str(event.get("name")).startswith(("c10d", "Enqueue", "Dequeue"))]
+    assert waited_for(graph_of(tmp_path, [*events, own], 830)) == [ADD]
+
+
 def test_the_silence_behind_the_wait_is_host_work(tmp_path: Path) -> None:
     """Slower kernels delay what the host does next: all of 700 us of device work later, and 28 us."""
     graph = graph_of(tmp_path, make.level0(), 830)
