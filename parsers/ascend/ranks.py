@@ -23,6 +23,7 @@ from parsers.ascend.steps import read_steps, step_row
 from parsers.ascend.summaries import read_summaries
 from parsers.ascend.tabled import device_of, tabled_rows
 from parsers.ascend.tables import Described, Settings, read_described
+from replay.core.errors import TraceError
 from replay.core.units import NS_PER_US
 from replay.trace import MISSING, Health, MemoryPeak, StepTableRow, SummaryRow
 
@@ -123,8 +124,16 @@ def rank_of_cluster(number: int, cluster: Cluster) -> Rank:
 
 
 def numbered(ranks: list[Rank]) -> list[Rank]:
-    """Ranks that no file tells are told by the folders above, or by their devices, if those tell all of them apart."""
+    """Ranks that no file tells are told by the folders above, or by their devices, if those tell all of them apart.
+
+    Raises :class:`TraceError` naming two folders of one rank: a profiler leaves one for every time it recorded.
+    """
     told = [rank for rank in ranks if rank.number != MISSING]
+    first_of = {rank.number: rank for rank in reversed(told)}
+    for rank in told:
+        if first_of[rank.number] is not rank:
+            one, other = first_of[rank.number].folder.name, rank.folder.name
+            raise TraceError(f"{one} and {other} are both of rank {rank.number}; give one recording of each rank")
     if len(told) == len(ranks):
         return ranks
     first = {rank.number - rank.content.device for rank in told if rank.content.device >= 0} or {0}

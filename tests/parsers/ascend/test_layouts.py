@@ -387,3 +387,12 @@ def test_summaries_alone_are_looked_at(tmp_path: Path) -> None:
     assert trace.health.dropped["summary table rows without a count or a sum"] == 2
     with pytest.raises(RefusedError, match="6 summary table"):
         build(trace)
+
+
+def test_two_recordings_of_a_rank_are_named(tmp_path: Path) -> None:
+    """A schedule that repeats leaves a folder for each time."""
+    for at, stamp in enumerate(("20240605", "20240606")):
+        top = make.write(tmp_path / stamp, 0, make.level1(counter=at), counter=at)
+        top.rename(tmp_path / f"node_{stamp}_ascend_pt")
+    with pytest.raises(TraceError, match="node_20240605_ascend_pt and node_20240606_ascend_pt are both of rank 0"):
+        parsers.read([tmp_path])
