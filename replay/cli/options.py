@@ -109,7 +109,8 @@ def source_hardware(command: Command) -> Command:
     return click.option(
         "--source-hardware",
         metavar="PROFILE",
-        help="Name or .toml of the profile of the device measured [default: the one that lists the device's name].",
+        help="Name or .toml of the profile of the device measured [default: the one that lists the device's name; of "
+        "Ascend one with the cores and clock that the kernel table's counters tell].",
     )(command)
 
 

@@ -58,8 +58,11 @@ MESHES: dict[CollectiveKind, str] = {
     CollectiveKind.ALL_GATHER: "mesh_exchange",
     CollectiveKind.REDUCE_SCATTER: "mesh_exchange",
     CollectiveKind.ALL_TO_ALL: "mesh_exchange",
+    CollectiveKind.BROADCAST: "mesh_all_reduce",
+    CollectiveKind.REDUCE: "mesh_all_reduce",
 }
-"""Algorithm of a collective among devices that have a link to each other of their own."""
+"""Algorithm of a collective among devices that have a link to each other of their own. A broadcast is a scatter and an
+all-gather, a reduction a reduce-scatter and a gather: two steps of S / n a pair, as those of an all-reduce."""
 
 
 CLEARLY_BETTER_PCT = 1.0

@@ -13,7 +13,7 @@ from replay.core.dtypes import Elements, first_of, matrix_elements
 from replay.core.errors import RefusedError
 from replay.core.evidence import Grade
 from replay.costs import gemm
-from replay.costs.engine import GradedEngine, engine_of
+from replay.costs.engine import SUSTAINED_SHARE, Engine, GradedEngine, engine_of
 from replay.graph.types import Graph
 from replay.program.gemm_shapes import GemmShapes, gemm_shapes
 from replay.program.origins import origins
@@ -41,9 +41,14 @@ Shaped = tuple[str, Int64, dict[str, Float64]]
 def matrix_rate(source: HardwareProfile, target: HardwareProfile, dtype: str) -> tuple[float, tuple[Grade, Doubt], str]:
     """Ratio, grade with doubt, and formula of matrix work of unknown sizes."""
     old, new = _engine(source, dtype), _engine(target, dtype)
-    formula = f"measured x matrix rate {old.engine.flop_per_s / 1e12:.0f} / {new.engine.flop_per_s / 1e12:.0f} TFLOP/s"
-    grade = max(old.grade, new.grade, Grade.EXTRAPOLATED)
-    return old.engine.flop_per_s / new.engine.flop_per_s, (grade, KERNEL), formula
+    before, after = _rate(old.engine), _rate(new.engine)
+    formula = f"measured x matrix rate {before / 1e12:.0f} / {after / 1e12:.0f} TFLOP/s"
+    return before / after, (max(old.grade, new.grade, Grade.EXTRAPOLATED), KERNEL), formula
+
+
+def _rate(engine: Engine) -> float:
+    """What matrix work reaches at best: an engine of cubes holds their peak, and its tiles what keeps kernels below."""
+    return engine.flop_per_s * (SUSTAINED_SHARE if engine.cube_side > 0 else 1.0)
 
 
 def by_name(graph: Graph, ops: Int64) -> Iterator[tuple[str, Int64]]:

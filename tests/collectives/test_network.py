@@ -190,3 +190,13 @@ def test_a_message_one_way_is_known_from_messages_both_ways() -> None:
     fit = replace(fitted("point_to_point", "intra_node", 5.0), key={"op": "send", "tier": "intra_node"})
     found = best_fit(profile(fit), CollectiveKind.SEND_RECV, "intra_node")
     assert found is fit
+
+
+@pytest.mark.parametrize("kind", [CollectiveKind.BROADCAST, CollectiveKind.REDUCE])
+def test_a_mesh_broadcasts_and_reduces_in_two_steps(kind: CollectiveKind) -> None:
+    """8,000 bytes among 4 over pairs of 1e9 B/s: twice 2,000 bytes."""
+    found = collective_time(
+        profile(intra_node_pair_bytes_per_s=1e9, intra_node_bytes_per_s=3e9), kind, 8e3, Nodes(1, 4)
+    )
+    assert found is not None
+    assert found.time_ns[0] == pytest.approx(4000)
