@@ -64,6 +64,7 @@ _TIMELINE = re.compile(
     rb'"(?:Ascend Hardware|Task Scheduler|Overlap Analysis|CANN)"'
     rb'|"(?:AscendCL|Node|Hccl|HCCL|Communication|Runtime|Dequeue)@'
     rb'|"(?:async_npu|async_task_queue|HostToDevice)"|"Physic Stream Id"|"ts"\s*:\s*"\d{15,17}\.\d{1,3}"'
+    rb'|"cat"\s*:\s*"(?:en|de)queue"|"Input (?:Dims|type)"\s*:\s*"|"args"\s*:\s*\{\s*"Sequence number"'
 )
 _HEADERS: tuple[tuple[Role, tuple[bytes, ...]], ...] = (
     (Role.CLUSTER_STEPS, (b"Type", b"Index", b"Computing", b"Communication(Not Overlapped)")),

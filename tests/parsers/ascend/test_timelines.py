@@ -14,6 +14,7 @@ from parsers._chrome_stream import ChromeStream
 from parsers._comm_names import kind_of_kernel
 from parsers.ascend.devices import by_device
 from parsers.ascend.events import Timeline, read_timeline
+from parsers.ascend.folder import Role, role_of
 from parsers.ascend.hccl import HcclOp, buffer_counts, op_of_name
 from parsers.ascend.rows import AscendContent, read_rows
 from parsers.ascend.tasks import task
@@ -421,3 +422,12 @@ def test_stand_ins_for_launches_are_no_calls(tmp_path: Path) -> None:
     assert trace.health.skipped["stand-ins for launches, at the time of their kernels"] == 1
     (lane,) = {int(code) for code in trace.lane[trace.kind == EventKind.KERNEL]}
     assert (trace.lanes[lane].device, trace.lanes[lane].stream) == (0, 47)
+
+
+@pytest.mark.parametrize("shapes", [True, False])
+def test_a_file_that_begins_with_operators_alone_is_recognised(*, shapes: bool) -> None:
+    """Numbers for times, thousands of operators before the first name of a process."""
+    args: dict[str, object] = {"Sequence number": -1, "Fwd thread id": 0}
+    args |= {"Input Dims": "64,32;\r\n32,16", "Input type": "float;\r\nfloat"} if shapes else {}
+    one = make.as_float(folders.row(folders.HOST, 100, "aten::mm", (10, 60), cat="cpu_op", args=args))
+    assert role_of(json.dumps([one] * 99).encode()) == Role.TIMELINE
