@@ -393,6 +393,7 @@ def test_two_recordings_of_a_rank_are_named(tmp_path: Path) -> None:
     """A schedule that repeats leaves a folder for each time."""
     for at, stamp in enumerate(("20240605", "20240606")):
         top = make.write(tmp_path / stamp, 0, make.level1(counter=at), counter=at)
+        put(top / "profiler_info_0.json", {"rank_id": 0, "torch_npu_version": "2.1", "end_info": {"at": stamp}})
         top.rename(tmp_path / f"node_{stamp}_ascend_pt")
     with pytest.raises(TraceError, match="node_20240605_ascend_pt and node_20240606_ascend_pt are both of rank 0"):
         parsers.read([tmp_path])
