@@ -17,6 +17,7 @@ from parsers._rows import CommInfo
 from replay.core.columns import Int64
 from replay.trace import MISSING, CollectiveKind
 
+_MOST_BYTES = 1 << 50
 _P2P = frozenset({CollectiveKind.SEND, CollectiveKind.RECV})
 
 
@@ -76,9 +77,11 @@ def _total(ops: list[CommInfo], side: str) -> int:
 
 
 def buffer_nbytes(info: CommInfo, side: str) -> int:
-    """Bytes of the "in" or "out" buffer: as given, else elements times the size of their type; -1 unknown."""
+    """Bytes of the "in" or "out" buffer: as given, else elements times the size of their type; -1 unknown.
+
+    What no memory holds is a damaged number.
+    """
     direct = info.in_nbytes if side == "in" else info.out_nbytes
-    if direct >= 0:
-        return direct
     nelems, size = (info.in_nelems if side == "in" else info.out_nelems), dtype_nbytes(info.dtype)
-    return nelems * size if nelems >= 0 and size else MISSING
+    nbytes = direct if direct >= 0 else nelems * size
+    return nbytes if 0 <= nbytes < _MOST_BYTES and (direct >= 0 or size) else MISSING

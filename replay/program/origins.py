@@ -92,9 +92,11 @@ def _launches(trace: Trace, device_events: Int64) -> Int64:
     if not len(calls) or not len(device_events):
         return np.full(len(device_events), MISSING, dtype=np.int64)
     order = calls[np.lexsort((trace.start_ns[calls], trace.correlation[calls], trace.rank[calls]))]
-    span = int(max(trace.correlation[order].max(), trace.correlation[device_events].max())) + 2
-    keys = trace.rank[order].astype(np.int64) * span + trace.correlation[order]
-    wanted = trace.rank[device_events].astype(np.int64) * span + trace.correlation[device_events]
+    ids = np.concatenate([trace.correlation[order], trace.correlation[device_events]])
+    different, number = np.unique(ids, return_inverse=True)  # ids themselves may be as large as they like
+    keys, wanted = np.split(number, [len(order)])
+    keys = trace.rank[order].astype(np.int64) * len(different) + keys
+    wanted = trace.rank[device_events].astype(np.int64) * len(different) + wanted
     at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
     hit = (keys[at] == wanted) & (trace.correlation[device_events] > 0)
     return np.where(hit, order[at], MISSING)

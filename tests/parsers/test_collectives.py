@@ -81,6 +81,13 @@ def test_size_of_types(dtype: str, size: int) -> None:
     assert dtype_nbytes(dtype) == size
 
 
+def test_more_than_any_memory_is_no_size(tmp_path: Path) -> None:
+    """2^63 - 1 elements of 2 bytes are beyond int64, 2^55 bytes beyond any device."""
+    own = metadata("all_to_allv", **{"In msg nelems": 2**63 - 1, "Out msg nelems": 2**54})
+    comms = read(tmp_path, text([kernel(NCCL, 1000, 3, **own)])).collectives
+    assert (comms.in_nbytes.tolist(), comms.out_nbytes.tolist()) == ([-1], [-1])
+
+
 def test_metadata_on_the_kernel(tmp_path: Path) -> None:
     """1024 and 2048 BFloat16 elements are 2 KiB and 4 KiB."""
     own = metadata("all_to_allv", **{"In split size": "[512, 512]", "Seq": 9})
