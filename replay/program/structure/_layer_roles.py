@@ -2,7 +2,8 @@
 
 Work is given with the embedding's side first, so that backward layers read like forward ones: attention up to its
 output projection (whose gradient takes two GEMMs in backward); then an MLP, or router, dispatch, experts and combine.
-Exchanges with GEMMs in between are dispatch and combine; where all experts are local, grouped GEMMs are the experts.
+Exchanges with GEMMs in between are dispatch and combine; where all experts are local, grouped GEMMs are the experts, or
+else the GEMMs after the choice of the k best (one expert after the other).
 """
 
 from __future__ import annotations
@@ -66,6 +67,8 @@ def _mixture(work: LayerWork, rest: Bool, role: Int64) -> None:
         (dispatched, _), (_, combined) = inside[0], inside[-1]
     else:
         grouped = np.flatnonzero(rest & work.grouped)
+        if not len(grouped):  # a kernel an expert, behind the choice of experts
+            grouped = gemms[gemms > np.flatnonzero(rest & work.routing).max(initial=-1)]
         if not len(grouped):
             role[rest & work.routing] = Role.ROUTER
             return

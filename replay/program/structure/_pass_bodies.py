@@ -27,6 +27,9 @@ from replay.program.structure._sequence import SUMS, group_kinds, sequences, sym
 from replay.program.types import Phase, Role
 from replay.trace import MISSING, CollectiveKind
 
+BEST = re.compile(r"aten::topk$")
+"""The framework's choice of the k best: in a layer, behind attention, of experts (elsewhere of samples, or keys)."""
+
 EXCHANGES = (CollectiveKind.ALL_TO_ALL, CollectiveKind.DISPATCH, CollectiveKind.COMBINE)
 
 
@@ -108,7 +111,7 @@ def cut(evidence: Evidence, passes: Sequence[Pass], forward: Sequence[Pass] = ()
         for item, members in zip(distinct, alike.values(), strict=True)
     ]
     layers = layers_of(bodies)
-    facts = _facts(evidence)
+    facts = facts_of(evidence)
     role = [_roles(item, body, layer, facts) for item, body, layer in zip(distinct, bodies, layers, strict=True)]
     same = np.zeros(len(passes), np.int64)
     for number, members in enumerate(alike.values()):
@@ -137,7 +140,7 @@ def _numbered(evidence: Evidence, symbol: Int64, word: re.Pattern[str], elsewher
     return own if (own >= 0).any() else found
 
 
-def _facts(evidence: Evidence) -> LayerWork:
+def facts_of(evidence: Evidence) -> LayerWork:
     """What names and collectives say of every op of the graph."""
     graph = evidence.graph
     compute, kinds = graph.kind == OpKind.COMPUTE, comm_kind(graph)
@@ -153,7 +156,7 @@ def _facts(evidence: Evidence) -> LayerWork:
         gemm=gemm,
         grouped=gemm & named(GROUPED),
         exchange=np.isin(kinds, EXCHANGES) & ((groups == ParallelKind.EP) | (groups < 0)),
-        routing=named(ROUTING),
+        routing=named(ROUTING) | named(BEST),
         loose=np.isin(kinds, SUMS),
     )
 
