@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 import hwprofiles
 import parsers
+from replay import api
 from replay.report.cube import CubeFacts, GemmRow, cube_facts
 from replay.report.cube_text import shape
 from replay.trace import Trace
@@ -169,3 +171,17 @@ def test_the_real_profile_is_of_24_cores_at_1800_mhz(shared_data: Path) -> None:
     longest = rows[0]
     assert (longest.m, longest.n, longest.k, longest.blocks) == (32, 4096, 9216, 16)
     assert longest.tflops == pytest.approx(2 * 2 * 32 * 4096 * 9216 / ((346.567 + 357.367) * 1e6))
+
+
+def test_matrix_products_are_part_of_an_inspection(shared_data: Path) -> None:
+    """`replay inspect --json`: ascend.gemm and ascend.cube, all numbers finite or null."""
+    found = api.inspect([shared_data / "ascend" / "torch_npu_level1" / "rank0_ascend_pt"], api.facts())
+    document = json.loads(api.to_json(found))
+    assert [row["calls"] for row in document["ascend"]["gemm"]] == [1, 1, 2, 1, 1, 1, 1, 1]
+    assert document["ascend"]["cube"]["device"]["cores"] == 24
+
+
+def test_shapes_are_told_by_tables_alone(shared_data: Path) -> None:
+    """Older tables without a timeline: no product in them, so no analysis."""
+    found = api.inspect([shared_data / "ascend" / "older"], api.facts())
+    assert json.loads(api.to_json(found))["ascend"]["cube"] is None
