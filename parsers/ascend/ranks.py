@@ -126,7 +126,8 @@ def rank_of_cluster(number: int, cluster: Cluster) -> Rank:
 def numbered(ranks: list[Rank]) -> list[Rank]:
     """Ranks that no file tells are told by the folders above, or by their devices, if those tell all of them apart.
 
-    Raises :class:`TraceError` naming two folders of one rank: a profiler leaves one for every time it recorded.
+    Raises :class:`TraceError` naming two folders of one rank (a profiler leaves one for every time it recorded), or one
+    that is of no rank where others are.
     """
     told = [rank for rank in ranks if rank.number != MISSING]
     first_of = {rank.number: rank for rank in reversed(told)}
@@ -146,6 +147,12 @@ def numbered(ranks: list[Rank]) -> list[Rank]:
                 rank if rank.number >= 0 else replace(rank, number=number, health=rank.health.merged(inferred))
                 for rank, number in zip(ranks, numbers, strict=True)
             ]
+    untold = next(rank.folder.name for rank in ranks if rank.number == MISSING)
+    if told:
+        raise TraceError(
+            f"nothing in {untold} tells its rank, though other folders have theirs; put its profiler_info_<rank>.json "
+            "back, or name it rank_<rank>"
+        )
     return ranks
 
 

@@ -389,6 +389,15 @@ def test_summaries_alone_are_looked_at(tmp_path: Path) -> None:
         build(trace)
 
 
+def test_a_folder_without_a_rank_is_named(tmp_path: Path) -> None:
+    """Its device is that of the other rank, so nothing tells which rank it is."""
+    for rank in (0, 1):
+        top = make.write(tmp_path, rank, make.level1(counter=rank), counter=rank)
+    (top / "profiler_info_1.json").unlink()
+    with pytest.raises(TraceError, match="nothing in node_1_20240605_ascend_pt tells its rank"):
+        parsers.read([tmp_path])
+
+
 def test_two_recordings_of_a_rank_are_named(tmp_path: Path) -> None:
     """A schedule that repeats leaves a folder for each time."""
     for at, stamp in enumerate(("20240605", "20240606")):
