@@ -18,7 +18,7 @@ from itertools import accumulate
 import numpy as np
 
 from replay.core.columns import Bool, Int64
-from replay.trace import CollectiveKind, Trace
+from replay.trace import CollectiveKind, CommEvidence, Trace
 
 _PAIRWISE = (CollectiveKind.SEND, CollectiveKind.RECV)
 _COUNTED = ("p2p", "order")  # keys that end in a count
@@ -52,6 +52,8 @@ def match_key(trace: Trace, event: int, counter: dict[Hashable, int]) -> tuple[H
         return (*key, count)
     if group >= 0 and c.sequence[row] >= 0:
         return ("sequence", group, int(c.sequence[row]), kind)
+    if _is_chain(trace, row):
+        return ("alone", event)
     key = ("order", group, kind)
     if _is_pair(trace, row):
         key = ("p2p", group, kind, frozenset((rank, int(c.peer[row]))))
@@ -63,6 +65,15 @@ def _is_pair(trace: Trace, row: int) -> bool:
     """Whether a fused exchange has one partner, and no count that the whole group shares."""
     c = trace.collectives
     return bool(c.kind[row] == CollectiveKind.SEND_RECV and c.peer[row] >= 0 and c.sequence[row] < 0)
+
+
+def _is_chain(trace: Trace, row: int) -> bool:
+    """Whether a fused exchange, by its own metadata, has several partners in a larger group: each has others, too."""
+    c = trace.collectives
+    if c.kind[row] != CollectiveKind.SEND_RECV or c.evidence[row] != CommEvidence.KERNEL_ARGS or c.group[row] < 0:
+        return False
+    group = trace.groups[int(c.group[row])]
+    return c.peer[row] < 0 and (len(group.ranks) or group.size) > 2
 
 
 def match(trace: Trace, events: Int64, offset_ns: dict[int, int]) -> Matched:

@@ -39,3 +39,18 @@ def test_exchanges_are_matched_by_pair(tmp_path: Path) -> None:
     members = [sorted(found.start_ns[found.match == number].tolist()) for number in np.unique(found.match)]
     begin = int(trace.start_ns.min())
     assert sorted([(start - begin) // 1000 for start in own] for own in members) == [[0], [80, 90], [290, 300]]
+
+
+def test_exchanges_with_several_partners_stay_alone(tmp_path: Path) -> None:
+    """In an interleaved pipeline every rank sends to the next and receives from the one before, which do so later."""
+    for rank in (0, 1):
+        begin = 100 + 150 * rank
+        rows = exchange(0, (begin, begin + 100), rank, rank + 1)
+        rows.append(make.sub_task("Memcpy", (begin + 2, begin + 9), ranks=(rank, 3 - rank)))
+        folder = tmp_path / f"rank_{rank}"
+        folder.mkdir()
+        make.write(folder, [*make.eager(), *make.collectives(*rows)])
+    trace = parsers.read([tmp_path])
+    assert isinstance(trace, Trace)
+    found = match(trace, np.flatnonzero(trace.comm >= 0), {})
+    assert len(set(found.match.tolist())) == 2
