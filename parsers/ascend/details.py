@@ -12,19 +12,25 @@ from replay.core.units import NS_PER_US
 from replay.trace import CoreCounters, Health, KernelDetails, Trace
 
 _TOLERANCE_NS = NS_PER_US  # old tables round to 0.1 us or 1 us
+_FEW = 0.1  # share of the rows that need no words
 
 
 def with_details(trace: Trace, kernels: dict[int, list[KernelRow]]) -> Trace:
     """``trace`` with the details of every device event that a table describes; counts the rows without one."""
     found: list[tuple[int, KernelRow]] = []
+    warnings: list[str] = []
     for rank, rows in kernels.items():
-        found += _joined(trace, rank, rows)
+        own = _joined(trace, rank, rows)
+        found += own
+        lost = len(rows) - len(own)
+        if lost > _FEW * len(rows):
+            warnings.append(f"rank {rank}: the timeline lacks {lost} of {len(rows)} kernels that the kernel table lists")
     total = sum(map(len, kernels.values()))
     if not total:
         return trace
     found.sort(key=lambda item: item[0])
-    lost = {"kernel table rows without a device event": total - len(found)} if total > len(found) else {}
-    health = trace.health.merged(Health(skipped=lost))
+    skipped = {"kernel table rows without a device event": total - len(found)} if total > len(found) else {}
+    health = trace.health.merged(Health(skipped=skipped, warnings=tuple(warnings)))
     return replace(trace, details=_packed([row for _, row in found], [event for event, _ in found]), health=health)
 
 

@@ -122,6 +122,8 @@ def read_timeline(streams: list[ChromeStream]) -> Timeline:
             _take(cast("list[AscendEvent]", batch), timeline, by_process, names)
         if stream.cut_short:
             timeline.cut_short.append(stream.name)
+        elif stream.is_list and not stream.tail:
+            timeline.notes += (f"{stream.name} lacks the end of its list of events: what may have followed is lost",)
     for process, rows in by_process.items():
         name = names.get(str(process), "").strip()
         role = _PROCESSES.get(name.lower())

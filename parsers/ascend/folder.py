@@ -6,6 +6,7 @@ Names are no evidence, because wrappers rename files freely; folders are, where 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -149,6 +150,7 @@ class RankFiles:
     timelines: list[SourceFile] = field(default_factory=list)
     export: SourceFile | None = None  # the sqlite export of the rank's events
     files: dict[Role, list[SourceFile]] = field(default_factory=dict)
+    alike: bool = False  # whether files of other ranks bear the same names
 
     @property
     def has_events(self) -> bool:
@@ -158,6 +160,14 @@ class RankFiles:
     def of(self, role: Role) -> list[SourceFile]:
         """Files of one role."""
         return self.files.get(role, [])
+
+    def name_of(self, file: SourceFile) -> str:
+        """Name by which messages tell one of the files."""
+        return name_in_rank(file) if self.alike else file.name
+
+    def names(self) -> set[str]:
+        """Names of all files."""
+        return {file.name for own in (self.timelines, *self.files.values()) for file in own}
 
 
 def group(files: Sequence[SourceFile]) -> tuple[list[RankFiles], int]:
@@ -186,6 +196,9 @@ def group(files: Sequence[SourceFile]) -> tuple[list[RankFiles], int]:
         exports = _exports(rank.of(Role.DATABASE))
         repeated += doubles + len(rank.of(Role.DATABASE)) - len(exports)
         found += _apart(rank, runs, exports)
+    names = Counter(name for rank in found for name in rank.names())
+    for rank in found:
+        rank.alike = any(names[name] > 1 for name in rank.names())
     return found, repeated
 
 

@@ -68,7 +68,7 @@ def read_folder(folder: RankFiles, piece_bytes: int, *, keep_modules: bool) -> l
     memory = read_memory(folder.of(Role.MEMORY), number, losses)
     summaries = read_summaries(folder.of(Role.SUMMARY), number, losses)
     lost = losses.health().merged(Health(warnings=(*described.damaged, *statistics.damaged)))
-    name = next(file.name for role in OF_OPS for file in folder.of(role))
+    name = next(folder.name_of(file) for role in OF_OPS for file in folder.of(role))
     rank = Rank(name, number, described, tabled_rows([], []), kernels, steps, lost, folder.folder, memory, summaries)
     return _by_device(rank)
 

@@ -59,8 +59,8 @@ def read_recording(folder: RankFiles, piece_bytes: int) -> Recording:
 
 
 def _of_text(folder: RankFiles, piece_bytes: int) -> Recording:
-    streams = [ChromeStream(file.blocks(piece_bytes), file.name) for file in folder.timelines]
-    return Recording(folder.timelines[0].name, read_timeline(streams))
+    streams = [ChromeStream(file.blocks(piece_bytes), folder.name_of(file)) for file in folder.timelines]
+    return Recording(streams[0].name, read_timeline(streams))
 
 
 def _lacks(timeline: Timeline) -> str:

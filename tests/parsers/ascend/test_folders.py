@@ -176,6 +176,24 @@ def test_a_truncated_timeline_is_salvaged(tmp_path: Path) -> None:
     assert len(trace) > 20
 
 
+def test_a_timeline_cut_between_two_events_says_so(tmp_path: Path) -> None:
+    """Nothing of an event is lost in view, but the list has no end; of two ranks the folder tells which."""
+    folders = [make.write(tmp_path, rank, make.level1()) for rank in (0, 1)]
+    view = folders[1] / "ASCEND_PROFILER_OUTPUT" / "trace_view.json"
+    content = view.read_bytes()
+    view.write_bytes(content[: content.rindex(b"}") + 1])
+    told = [warning for warning in read(tmp_path).health.warnings if "lacks the end of its list" in warning]
+    assert len(told) == 1
+    assert told[0].startswith(f"{folders[1].name}/trace_view.json lacks")
+
+
+def test_kernels_that_the_timeline_lost_are_missed(tmp_path: Path) -> None:
+    """Device rows come last in the file, so that a cut leaves host calls only."""
+    events = [event for event in make.level1() if event["pid"] not in (make.HARDWARE, make.HCCL)]
+    warnings = read(make.write(tmp_path, 0, events)).health.warnings
+    assert any(text.startswith("rank 0: the timeline lacks 3 of 3 kernels") for text in warnings)
+
+
 def test_a_damaged_table_is_left_out_by_name(tmp_path: Path) -> None:
     """The statistics end in the middle: the collective of level 0 has no transfer, everything else is there."""
     top = make.write(tmp_path, 0, make.level0())
