@@ -41,7 +41,8 @@ def test_peaks_of_profiles_are_those_of_their_cubes(profile: HardwareProfile) ->
     cores, clock = profile.get("cores"), profile.get("clock_hz")
     if cores is not None and clock is not None:
         for dtype, name in (("bf16", "bf16_flop_per_s"), ("int8", "int8_op_per_s"), ("fp32", "fp32_flop_per_s")):
-            assert profile.value(name) == pytest.approx(CUBES[dtype].peak_flop_per_s(cores, clock), rel=0.04)
+            told = profile.get(name)
+            assert told is None or told == pytest.approx(CUBES[dtype].peak_flop_per_s(cores, clock), rel=0.04)
 
 
 @pytest.mark.parametrize(
