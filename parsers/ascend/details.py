@@ -24,7 +24,7 @@ def with_details(trace: Trace, kernels: dict[int, list[KernelRow]]) -> Trace:
         found += own
         lost = len(rows) - len(own)
         if lost > _FEW * len(rows):
-            warnings.append(f"rank {rank}: the timeline lacks {lost} of {len(rows)} kernels that the kernel table lists")
+            warnings.append(f"rank {rank}: the timeline lacks {lost} of {len(rows)} kernels of the kernel table")
     total = sum(map(len, kernels.values()))
     if not total:
         return trace
