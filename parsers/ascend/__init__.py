@@ -83,6 +83,7 @@ def read(files: Sequence[SourceFile], options: ReadOptions, *, piece_bytes: int 
     return replace(
         trace,
         health=reduce(Health.merged, (trace.health, _left_out(folders, repeated), losses.health(), _on_host(trace))),
+        files=(*(rank.file for rank in ranks if rank.folder != Path()), *cluster.files),
         step_table=_all_steps(steps, cluster),
         summaries=tuple(sums),
         memory=tuple(memory),

@@ -195,6 +195,7 @@ def test_a_cluster_alone_is_looked_at(tmp_path: Path) -> None:
     })  # fmt: skip
     trace = read(tmp_path)
     assert (trace.ranks, trace.world_size) == (tuple(range(8)), 8)
+    assert trace.files == ("cluster_step_trace_time.csv", "cluster_communication.json")
     assert [(rank, dur) for rank, _, _, dur in device_ops(trace)] == [(r, 396_000 - 1000 * r) for r in range(4)]
     assert [group.ranks for group in trace.groups] == [(0, 1, 2, 3)]
     assert trace.collectives.recorded_transfer_ns.tolist() == [280_000] * 4
