@@ -187,9 +187,10 @@ def _counters(trace: Trace, details: KernelDetails, group: Group, cores: int | N
     work = np.where(counters.cube_ns[rows] > 0, counters.cube_ns[rows] * np.maximum(spread, 1), 0).astype(np.float64)
     ratio = counters.mac_ratio[rows]
     mac = _mean(100.0 * ratio, work)
+    known = ~np.isnan(ratio) & (work > 0)
     everywhere = None
-    if mac is not None and cores is not None and blocks is not None:
-        everywhere = percent(float(np.nansum(ratio * work)), float((time * cores).sum()))
+    if known.any() and cores is not None:
+        everywhere = percent(float((ratio * work)[known].sum()), float((time * cores)[known].sum()))
     return _Counted(blocks, idle, used, mac, everywhere)
 
 
