@@ -26,8 +26,8 @@ _NESTED_OPERATORS = 8  # how deep operators with GEMM shapes lie inside one anot
 class GemmShapes:
     """One row per op: FLOPs, rows of the activation and number of experts' weights; 0 where not known.
 
-    ``columns`` and ``inner`` are n and k of (m, k) x (k, n); ``operator`` the trace event that told, -1 none or a
-    kernel table.
+    ``columns`` and ``inner`` are n and k of (m, k) x (k, n); ``weight_gradient`` says that the rows of several experts
+    are summed over; ``operator`` is the trace event that told, -1 none or a kernel table.
     """
 
     flops: Float64
@@ -35,6 +35,7 @@ class GemmShapes:
     experts: Float64
     columns: Float64
     inner: Float64
+    weight_gradient: Bool
     operator: Int64
 
 
@@ -56,7 +57,8 @@ def gemm_shapes(graph: Graph, trace: Trace, places: Origins, gemms: Bool) -> Gem
     told = np.where((event >= 0)[:, None], read[trace.shape[event]], 0.0)
     table = table_products(graph, trace)
     told = np.where((table.known & gemms)[:, None], table.shapes(), told)
-    return GemmShapes(told[:, 0], told[:, 1], told[:, 2], told[:, 3], told[:, 4], np.where(table.known, MISSING, event))
+    columns = (told[:, 0], told[:, 1], told[:, 2], told[:, 3], told[:, 4], told[:, 5] > 0)
+    return GemmShapes(*columns, np.where(table.known, MISSING, event))
 
 
 def _enclosing(trace: Trace, rows: npt.NDArray[np.intp], time_ns: Int64) -> Int64:
@@ -72,11 +74,11 @@ def _enclosing(trace: Trace, rows: npt.NDArray[np.intp], time_ns: Int64) -> Int6
     return found
 
 
-_UNTOLD = (0.0, 0.0, 0.0, 0.0, 0.0)
+_UNTOLD = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 
 
-def _read(text: str) -> tuple[float, float, float, float, float]:
-    """(FLOPs, rows, experts, n, k) of a GEMM with these input dimensions; zeros where they are not those of one.
+def _read(text: str) -> tuple[float, float, float, float, float, float]:
+    """(FLOPs, rows, experts, n, k, 1 for a weight gradient) of a GEMM with these input dimensions; zeros for others.
 
     The first two inputs with two or more dimensions are multiplied: (m, k) x (k, n), also with the second transposed
     (``linear``). Grouped: a third dimension of the second or third input counts the experts.
@@ -89,8 +91,9 @@ def _read(text: str) -> tuple[float, float, float, float, float]:
         return _UNTOLD
     columns = right[-1] if left[-1] == right[-2] else right[-2]
     grouped = next((shape[0] for shape in shapes[1:] if len(shape) == 3), 1)
-    rows = prod(left[:-1]) if len(right) > 2 or grouped == 1 else left[-1]  # weight gradients: rows are the inner size
-    return 2.0 * prod(left) * columns, float(rows), float(grouped), float(columns), float(left[-1])
+    over_inner = grouped > 1 and len(right) == 2  # experts' weight gradients: rows are the inner size
+    rows = left[-1] if over_inner else prod(left[:-1])
+    return 2.0 * prod(left) * columns, float(rows), float(grouped), float(columns), float(left[-1]), float(over_inner)
 
 
 def _dimensions(text: str) -> list[list[int]]:

@@ -32,11 +32,13 @@ class TableProducts:
     dtypes: tuple[str, ...]
 
     def shapes(self) -> Float64:
-        """Columns FLOPs, rows, experts (or matrices of a batch), n and k of :mod:`replay.program.gemm_shapes`."""
+        """Columns FLOPs, rows, experts (or matrices of a batch), n, k and whether the experts' rows are summed over."""
         m, n, k, batch = (self.sizes[name] for name in ("m", "n", "k", "batch"))
         over_inner = self.inner > k
         rows = np.where(over_inner, self.inner, m * batch)
-        return np.stack([2.0 * m * n * k * batch, rows, batch, n, np.where(over_inner, self.inner, k)], axis=1)
+        return np.stack(
+            [2.0 * m * n * k * batch, rows, batch, n, np.where(over_inner, self.inner, k), over_inner], axis=1
+        )
 
     def by_dtype(self, ops: Int64) -> Iterator[tuple[str, Int64]]:
         """``ops`` by their data type, "" of those that no table describes."""

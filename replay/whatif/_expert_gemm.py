@@ -49,16 +49,21 @@ class Ratio:
     high: float
 
 
-def gemm_kinds(graph: Graph, ops: Bool) -> dict[GemmKind, Bool]:
-    """Ops by the kind that their names tell."""
-    kinds = [GemmKind(bool(WEIGHT_GRADIENT.search(name)), bool(FP8.search(name))) for name in graph.names]
-    found: dict[GemmKind, Bool] = {}
-    for kind in dict.fromkeys(kinds):
-        codes = [code for code, other in enumerate(kinds) if other == kind]
-        mask = ops & np.isin(graph.name, codes)
-        if mask.any():
-            found[kind] = mask
-    return found
+def gemm_kinds(graph: Graph, ops: Bool, weight_gradient: Bool) -> dict[GemmKind, Bool]:
+    """Ops by kind; ``weight_gradient`` as their names or sizes tell."""
+    fp8 = np.array([*(bool(FP8.search(name)) for name in graph.names), False], np.bool_)[graph.name]
+    kinds = {
+        GemmKind(weight_gradient=weight, fp8=eight): ops & (weight_gradient == weight) & (fp8 == eight)
+        for weight in (False, True)
+        for eight in (False, True)
+    }
+    return {kind: mask for kind, mask in kinds.items() if mask.any()}
+
+
+def named_weight_gradients(graph: Graph) -> Bool:
+    """Ops whose names say that they are gradients of weights."""
+    named = np.array([*(bool(WEIGHT_GRADIENT.search(name)) for name in graph.names), False], np.bool_)
+    return np.asarray(named[graph.name])
 
 
 def device_of(profile: HardwareProfile | None, kind: GemmKind) -> GradedEngine | None:

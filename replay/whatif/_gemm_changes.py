@@ -18,7 +18,16 @@ from replay.program.retiming import Change
 from replay.program.types import Phase
 from replay.whatif._comparison import Comparison, side_quantities
 from replay.whatif._draft import Draft, quantities
-from replay.whatif._expert_gemm import GemmKind, Ratio, device_of, gemm_kinds, grade_between, ratio, work
+from replay.whatif._expert_gemm import (
+    GemmKind,
+    Ratio,
+    device_of,
+    gemm_kinds,
+    grade_between,
+    named_weight_gradients,
+    ratio,
+    work,
+)
 from replay.whatif._grouped_cost import GroupedCost, learn
 
 _SHAPE_DOUBT = 0.25  # share of the way to "all time scales with rows" or "with experts" that the bracket goes
@@ -27,10 +36,12 @@ _SHAPE_DOUBT = 0.25  # share of the way to "all time scales with rows" or "with 
 def put_gemms(draft: Draft, c: Comparison, ops: ExpertOps) -> None:
     """Grouped GEMMs, GEMMs of one expert each with their launches, and work on rows."""
     shapes = gemm_shapes(c.graph, c.trace, origins(c.graph, c.trace), gemm_ops(c.graph))
-    for kind, chosen in gemm_kinds(c.graph, ops.fused).items():
+    named = named_weight_gradients(c.graph)
+    weights = named | shapes.weight_gradient
+    for kind, chosen in gemm_kinds(c.graph, ops.fused, weights).items():
         name = f"expert {'weight gradients' if kind.weight_gradient else 'GEMMs'}, grouped{', FP8' if kind.fp8 else ''}"
         _put_kind(draft, c, chosen, name, _grouped(c, kind, chosen, ops.fused, shapes))
-    for kind, chosen in gemm_kinds(c.graph, ops.separate).items():
+    for kind, chosen in gemm_kinds(c.graph, ops.separate, weights).items():
         name = f"expert {'weight gradients' if kind.weight_gradient else 'GEMMs'}, one kernel an expert"
         _put_kind(draft, c, chosen, f"{name}{', FP8' if kind.fp8 else ''}", _by_model(c, chosen, kind, separate=True))
     if c.new.local_experts != c.old.local_experts:
@@ -55,9 +66,15 @@ def _grouped(c: Comparison, kind: GemmKind, chosen: Bool, fused: Bool, shapes: G
 
 
 def _shown_cost(c: Comparison, kind: GemmKind, fused: Bool, shapes: GemmShapes) -> GroupedCost | None:
-    """The cost that the step's GEMMs of this precision show, weight gradients aside: their traffic is their own."""
-    precise = gemm_kinds(c.graph, shapes.flops > 0).get(GemmKind(weight_gradient=False, fp8=kind.fp8))
-    if precise is None or not (dense := precise & ~fused & (shapes.experts == 1)).any():
+    """The cost that the step's GEMMs of this precision show, weight gradients aside: their traffic is their own.
+
+    Where no name tells those of dense layers, only forward passes show what dense GEMMs cost.
+    """
+    named = named_weight_gradients(c.graph)
+    weights = named | shapes.weight_gradient
+    precise = gemm_kinds(c.graph, shapes.flops > 0, weights).get(GemmKind(weight_gradient=False, fp8=kind.fp8))
+    told = named.any() | (c.labels.phase == Phase.FORWARD)
+    if precise is None or not (dense := precise & ~fused & (shapes.experts == 1) & told).any():
         return None
     return learn(c.graph.duration_ns.astype(np.float64), shapes, precise & fused, dense)
 

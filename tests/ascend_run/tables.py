@@ -10,7 +10,7 @@ from tests.ascend_run.timeline import microseconds
 from tests.ascend_run.words import GROUPS
 
 _COLUMNS = "Name,Type,Accelerator Core,Start Time(us),Duration(us),Wait Time(us)"
-_SHAPES = ",Input Shapes,Input Data Types,Input Formats"
+_SHAPES = ",Input Shapes,Input Data Types,Input Formats,Output Shapes,Output Data Types,Output Formats"
 
 
 def settings(rank: Rank, level: int) -> dict[str, Any]:
@@ -39,10 +39,22 @@ def kernel_details(rank: Rank, tasks: list[Task], *, shapes: bool) -> str:
         name = task.exchange.operator if task.exchange else task.kernel.name
         times = [f"{microseconds(task.start)}\t", microseconds(task.end - task.start), "0.0"]
         dims = _dims(rank, task)
-        sizes = ";".join(",".join(map(str, shape)) for shape in dims)
-        described = [f'"""{sizes}"""', ";".join(["DT_BF16"] * len(dims)), ";".join(["ND"] * len(dims))]
-        lines.append(",".join([name, task.kernel.type, task.kernel.core, *times, *(described if shapes else ())]))
+        cells = [cell for tensors in (dims[:2], _result(dims)) for cell in _described(tensors)]
+        lines.append(",".join([name, task.kernel.type, task.kernel.core, *times, *(cells if shapes else ())]))
     return "\r\n".join(lines) + "\r\n"
+
+
+def _described(tensors: list[list[int]]) -> list[str]:
+    """Shapes, types and formats of tensors."""
+    shapes = ";".join(",".join(map(str, shape)) for shape in tensors)
+    return [f'"""{shapes}"""', ";".join(["DT_BF16"] * len(tensors)), ";".join(["ND"] * len(tensors))]
+
+
+def _result(factors: list[list[int]]) -> list[list[int]]:
+    """What a product returns; that of a gradient of experts' weights is the recorded third operand."""
+    if len(factors) < 2 or len(factors[0]) != 2:
+        return []
+    return [factors[2]] if len(factors) > 2 else [[factors[0][0], factors[1][-1]]]
 
 
 def _dims(rank: Rank, task: Task) -> list[list[int]]:

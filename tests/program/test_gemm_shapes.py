@@ -66,3 +66,12 @@ def test_an_operator_that_is_over_does_not_count() -> None:
 
 def test_two_kernels_of_one_operator_share_no_shape() -> None:
     assert shape_of([operator("aten::mm", "[[8,3],[3,5]]")], kernels=2) == (0, 0, 0)
+
+
+@pytest.mark.parametrize(("dims", "expected"), [("[[8,3],[4,3,5]]", False), ("[[3,8],[8,5],[4,3,5]]", True)])
+def test_sizes_tell_gradients_of_experts_weights(dims: str, expected: bool) -> None:
+    """Names of kernels need not."""
+    trace = trace_of([operator("grouped_gemm", dims), *launched("gemm", HOST, 40, 50, 10, 1)])
+    graph = graph_of(trace)
+    shapes = gemm_shapes(graph, trace, origins(graph, trace), np.ones(len(graph), np.bool_))
+    assert bool(shapes.weight_gradient[0]) is expected

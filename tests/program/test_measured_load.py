@@ -16,9 +16,9 @@ from replay.program.loads import Loads
 from replay.program.measured_load import measured_load
 from replay.program.retiming import RetimeContext
 from replay.program.types import Labels
-from replay.trace import CollectiveKind, Collectives, Trace
+from replay.trace import CollectiveKind, Collectives, EventKind, Trace
 from replay.whatif.ep import retime
-from tests.program.events import HOST, graph_of, launched, span, trace_of
+from tests.program.events import HOST, Row, graph_of, launched, span, trace_of
 
 LAYOUT = Layout(ep=4, dp=4, world_size=4, seq=64, mbs=1)
 MODEL = ModelSpec(experts=8, topk=2)
@@ -61,6 +61,23 @@ def test_without_split_sizes_the_load_is_even() -> None:
     load = measured_load(graph, trace, labels)
     assert not load.known
     assert load.own.tolist() == load.busiest.tolist() == [1.0, 1.0]
+
+
+def test_rows_of_the_experts_tell_what_arrived() -> None:
+    """HCCL counts what is sent: 100 bytes, where a GEMM has 30 rows of 5 bytes for 4 experts."""
+    trace, graph, labels = step([-1])
+    grouped = Row(EventKind.CPU_OP, "npu::npu_grouped_matmul", HOST, 11, 8, shape="[[30,5],[4,5,7]]")
+    rows = [Row(EventKind(k), trace.name_of(i), int(trace.lane[i]), int(trace.start_ns[i]), int(trace.dur_ns[i]),
+                int(trace.correlation[i])) for i, k in enumerate(trace.kind)]  # fmt: skip
+    with_shapes = trace_of([*rows, grouped])
+    moved = {trace.start_ns[event]: int(event) for event in range(len(trace))}
+    back = np.array([moved.get(start, -1) for start in with_shapes.start_ns], np.int64)
+    comm = np.where(back >= 0, trace.comm[back], -1).astype(np.int32)
+    with_shapes = replace(with_shapes, comm=comm, collectives=trace.collectives)
+    again = replace(graph_of(with_shapes), kind=graph.kind)
+    load = measured_load(again, with_shapes, labels)
+    assert load.known
+    assert load.own.tolist() == [1.5, 1.5]
 
 
 def test_balancing_takes_the_measured_load_away() -> None:

@@ -16,7 +16,7 @@ def column(*values: float) -> Float64:
 def shapes_of(flops: Float64, rows: Float64, experts: Float64) -> GemmShapes:
     """Shapes of which nothing else counts."""
     none = np.zeros(len(flops))
-    return GemmShapes(flops, rows, experts, none, none, np.full(len(flops), -1, np.int64))
+    return GemmShapes(flops, rows, experts, none, none, none > 0, np.full(len(flops), -1, np.int64))
 
 
 def test_two_shapes_tell_what_an_expert_costs_by_itself() -> None:
