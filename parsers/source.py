@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -84,6 +85,7 @@ def expand(sources: Sequence[Path]) -> Expansion:
     skipped: Counter[str] = Counter()
     warnings: list[str] = []
     kept: dict[bytes, SourceFile] = {}
+    repeated: Counter[tuple[str, str]] = Counter()
     empty: list[str] = []
     for source in sources:
         place = locate(source)
@@ -94,18 +96,29 @@ def expand(sources: Sequence[Path]) -> Expansion:
             digest = b"" if reason else _sha256(file)
             if digest in kept:
                 reason = "files given twice"
-                warnings.append(f"{file.name} has the same content as {kept[digest].name}; taken once")
+                repeated[file.name, kept[digest].name] += 1
             if reason:
                 skipped[reason] += 1
                 empty += [file.name] if reason == _EMPTY else []
             else:
                 kept[digest] = file
+    warnings += [_repeats(name, first, count) for (name, first), count in repeated.items()]
     if not kept:
         what = "; ".join([*(f"{count} {reason}" for reason, count in skipped.items()), *warnings]) or "no files"
         raise TraceError(f"{', '.join(source.name for source in sources)}: nothing to read ({what})")
     if empty:  # a rank that wrote nothing must not be missed in silence
         warnings.append(f"{', '.join(empty)}: empty (0 bytes) and left out")
     return Expansion(tuple(kept.values()), dict(skipped), tuple(warnings))
+
+
+def _repeats(name: str, first: str, count: int) -> str:
+    """Settings are often the same on every rank, and files of that name many."""
+    same = (
+        f"{count + 1} files {name} have the same content"
+        if name == first
+        else f"{name} has the same content as {first}"
+    )
+    return f"{same}; taken once"
 
 
 def exists(source: Path) -> bool:
@@ -132,7 +145,7 @@ def is_archive_at(place: Place) -> bool:
 def _files_at(place: Place, warnings: list[str]) -> Iterator[SourceFile]:
     """Files of a folder at any depth, archives in it opened; members of an archive; else the file itself."""
     if place.path.is_dir():
-        for path in sorted(path for path in place.path.rglob("*") if path.is_file() and not _hidden(path, place.path)):
+        for path in sorted(_below(place.path)):
             yield from _files_at(Place(path), warnings)
     elif is_archive_at(place):
         spans, about = spans_at(place)
@@ -162,6 +175,15 @@ def _sha256(file: SourceFile) -> bytes:
     return digest.digest()
 
 
-def _hidden(path: Path, folder: Path) -> bool:
-    """True below a folder that tools hide from users (``.git``, ``.venv``)."""
-    return any(part.startswith(".") for part in path.relative_to(folder).parts[:-1])
+def _below(folder: Path) -> Iterator[Path]:
+    """Files of a folder at any depth; links to folders are followed, each folder once.
+
+    Folders that tools hide from users (``.git``, ``.venv``) are left out.
+    """
+    seen: set[str] = set()
+    for inside, folders, names in os.walk(folder, followlinks=True):
+        real = os.path.realpath(inside)
+        folders[:] = sorted(name for name in folders if not name.startswith(".") and real not in seen)
+        if real not in seen:
+            yield from (path for name in names if (path := Path(inside, name)).is_file())
+        seen.add(real)

@@ -189,6 +189,32 @@ def test_same_content_twice_is_taken_once(tmp_path: Path) -> None:
     assert trace.health.warnings == ("b.json has the same content as a.json; taken once",)
 
 
+def test_files_of_one_name_and_content_are_told_in_one_sentence(tmp_path: Path) -> None:
+    """Every rank of a job writes the same settings."""
+    for folder in "abc":
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "r.json").write_bytes(rank_file(0))
+    trace = read_paths(tmp_path)
+    assert trace.health.skipped["files given twice"] == 2
+    assert trace.health.warnings == ("3 files r.json have the same content; taken once",)
+
+
+def test_links_to_folders_are_followed_once(tmp_path: Path) -> None:
+    """Ranks of a job gathered by links, one of which leads back."""
+    for rank in (0, 1):
+        elsewhere = tmp_path / f"node{rank}"
+        elsewhere.mkdir()
+        (elsewhere / "r.json").write_bytes(rank_file(rank))
+    job = tmp_path / "job"
+    job.mkdir()
+    (job / "first").symlink_to(tmp_path / "node0")
+    (job / "second").symlink_to(tmp_path / "node1")
+    (tmp_path / "node1" / "back").symlink_to(job)
+    trace = read_paths(job)
+    assert trace.ranks == (0, 1)
+    assert trace.health.warnings == ()
+
+
 def test_rank_from_the_file_name(tmp_path: Path) -> None:
     """Where the file does not tell."""
     for name, content in (("job_rank-3.json", "a"), ("worker7.123.pt.trace.json", "b")):
