@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from parsers._chrome_header import Header
 from parsers._chrome_stream import PIECE_BYTES
 from parsers._combine import FileContent, combine
-from parsers._rows import CommInfo, Rows
+from parsers._rows import Rows
 from parsers.ascend.cluster import Cluster, read_cluster
 from parsers.ascend.counts import sequences
 from parsers.ascend.csv_rows import Losses
@@ -115,22 +115,29 @@ def _with_groups(rank: Rank, joined: dict[int, Member], numbers: dict[int, int],
     comms = dict(rank.content.rows.comms)
     for row, member in joined.items():
         group = groups.get(member.group)
-        info = replace(_described(comms[row], member), sequence=numbers.get(row, MISSING))
-        if member.op.count >= 0:
-            size = len(group.ranks) or group.size if group is not None else MISSING
-            sent, received = buffer_counts(member.op, size)
-            info = replace(info, in_nelems=sent, out_nelems=received)
-        comms[row] = replace(info, peer=_peer(member.op, group, rank.number, job.world_size))
+        size = MISSING if group is None else len(group.ranks) or group.size
+        sent, received = buffer_counts(member.op, size)
+        comms[row] = replace(
+            comms[row],
+            group=member.group,
+            sequence=numbers.get(row, MISSING),
+            in_nelems=sent,
+            out_nelems=received,
+            transfer_ns=_transfer_ns(member),
+            links=member.statistics.links if member.statistics is not None else (),
+            peer=_peer(member.op, group, rank.number, job.world_size),
+        )
     return replace(rank.content.rows, comms=comms)
 
 
-def _described(info: CommInfo, member: Member) -> CommInfo:
+def _transfer_ns(member: Member) -> int:
+    """Time on the wire as the planes tell it, else the statistics, else the tasks of the streams."""
     op, statistics = member.op, member.statistics
-    transfer = op.transfer_ns
-    if transfer < 0 and statistics is not None:
-        transfer = min(statistics.transit_ns, op.dur_ns)
-    links = statistics.links if statistics is not None else ()
-    return replace(info, group=member.group, transfer_ns=transfer, links=links)
+    if op.transfer_ns >= 0:
+        return op.transfer_ns
+    if statistics is not None and statistics.transit_ns >= 0:
+        return min(statistics.transit_ns, op.dur_ns)
+    return op.moving_ns
 
 
 def _peer(op: HcclOp, group: Group | None, rank: int, world: int) -> int:

@@ -14,10 +14,10 @@ import numpy as np
 from parsers._comm_names import kind_of_name
 from parsers._numbers import integer
 from parsers.ascend.hccl import HcclOp, is_carrier, operator_of
-from parsers.ascend.tasks import is_signal
+from parsers.ascend.tasks import is_copy, is_signal, is_wait
 from parsers.ascend.timed import Timed
 from replay.core.columns import Int64
-from replay.trace import CollectiveKind
+from replay.trace import MISSING, CollectiveKind
 
 _COPY = "MEMCPY"
 
@@ -40,6 +40,20 @@ def carriers_of(tasks: Timed, big: Timed, ops: Sequence[HcclOp]) -> list[list[in
             own = np.array([row for row in moving[first:last].tolist() if _is_signal_of(tasks, row, op)], np.int64)
         found.append(own[np.argsort(tasks.start_ns[own], kind="stable")].tolist())
     return found
+
+
+def moving_ns(tasks: Timed, rows: Sequence[int]) -> int:
+    """Time in which at least one of the tasks ``rows`` moved data, -1 unless others of them waited.
+
+    It holds copies inside of the rank as well, and so is a little more than the time on the wire.
+    """
+    types = [str(tasks.args[row].task_type or "") for row in rows]
+    moves = np.array([row for row, kind in zip(rows, types, strict=True) if is_copy(kind)], np.int64)
+    if not len(moves) or not any(map(is_wait, types)):
+        return MISSING
+    moves = moves[np.argsort(tasks.start_ns[moves], kind="stable")]
+    begin, end = tasks.start_ns[moves], np.maximum.accumulate(tasks.start_ns[moves] + tasks.dur_ns[moves])
+    return int((end - np.maximum(begin, np.append(begin[:1], end[:-1]))).clip(0).sum())
 
 
 def servers(tasks: Timed, ops: Sequence[HcclOp]) -> list[int]:

@@ -60,6 +60,7 @@ class HcclOp:
     partner: int  # number of the other rank, of a send or receive
     streams: tuple[int, ...]  # as the sub-tasks name them
     direction: CollectiveKind = CollectiveKind.UNKNOWN  # of a batched exchange that has one only
+    moving_ns: int = MISSING  # in which any of its device tasks moved data, where they show it waiting, too
 
     @property
     def end_ns(self) -> int:

@@ -16,7 +16,7 @@ import numpy as np
 
 from parsers._numbers import Scalar, integer, integers
 from parsers._rows import COLUMNS, CommInfo, Rows
-from parsers.ascend.carriers import Spans, carriers_of, fused_kernel, servers
+from parsers.ascend.carriers import Spans, carriers_of, fused_kernel, moving_ns, servers
 from parsers.ascend.events import PYTHON_FUNCTIONS, Timeline
 from parsers.ascend.hccl import HcclOp, buffer_counts, hccl_ops
 from parsers.ascend.lanes import Lanes, device_number
@@ -138,6 +138,7 @@ class _Builder:
     def add_device(self, tasks: Timed, big: Timed, ops: Sequence[HcclOp]) -> None:
         """Device tasks on their streams, and collectives on the stream that carries them out."""
         carriers = carriers_of(tasks, big, ops)
+        ops = [replace(op, moving_ns=moving_ns(tasks, own)) for op, own in zip(ops, carriers, strict=True)]
         carried = np.zeros(len(tasks), np.bool_)
         carried[[*(row for own in carriers for row in own), *servers(tasks, ops)]] = True
         kernels, rows = self._add_tasks(tasks, carried)

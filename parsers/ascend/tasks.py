@@ -115,6 +115,12 @@ def is_signal(task_type: str) -> bool:
     return word in _BETWEEN_RANKS or word in _COPIES
 
 
+@lru_cache(maxsize=1024)
+def is_copy(task_type: str) -> bool:
+    """True for the types of tasks that move data."""
+    return _word(task_type) in _COPIES
+
+
 @lru_cache(maxsize=1 << 16)
 def is_wait(name: str) -> bool:
     """True for the name of a task in which its stream waits."""

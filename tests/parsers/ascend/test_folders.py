@@ -187,6 +187,17 @@ def test_a_timeline_cut_between_two_events_says_so(tmp_path: Path) -> None:
     assert told[0].startswith(f"{folders[1].name}/trace_view.json lacks")
 
 
+def test_a_timeline_saved_by_a_viewer_is_the_same(tmp_path: Path) -> None:
+    """Viewers put the list of events into an object."""
+    folder = make.write(tmp_path, 0, make.level1())
+    before = read(folder)
+    view = folder / "ASCEND_PROFILER_OUTPUT" / "trace_view.json"
+    view.write_text(f'{{"traceEvents": {view.read_text(encoding="utf-8")}}}', encoding="utf-8")
+    after = read(folder)
+    assert [after.name_of(row) for row in range(len(after))] == [before.name_of(row) for row in range(len(before))]
+    assert after.kind.tolist() == before.kind.tolist()
+
+
 def test_kernels_that_the_timeline_lost_are_missed(tmp_path: Path) -> None:
     """Device rows come last in the file, so that a cut leaves host calls only."""
     events = [event for event in make.level1() if event["pid"] not in (make.HARDWARE, make.HCCL)]
@@ -195,12 +206,12 @@ def test_kernels_that_the_timeline_lost_are_missed(tmp_path: Path) -> None:
 
 
 def test_a_damaged_table_is_left_out_by_name(tmp_path: Path) -> None:
-    """The statistics end in the middle: the collective of level 0 has no transfer, everything else is there."""
+    """The statistics end in the middle: the transfer is what the streams show, everything else is there."""
     top = make.write(tmp_path, 0, make.level0())
     table = top / "ASCEND_PROFILER_OUTPUT" / "communication.json"
     table.write_text(table.read_text(encoding="utf-8")[:-3], encoding="utf-8")
     trace = read(tmp_path)
-    assert trace.collectives.recorded_transfer_ns.tolist() == [-1]
+    assert trace.collectives.recorded_transfer_ns.tolist() == [200_000]
     assert [warning for warning in trace.health.warnings if warning.startswith("communication.json is damaged (")]
 
 
