@@ -119,8 +119,8 @@ def role_of(head: bytes) -> Role | None:
         return Role.TIMELINE if _TIMELINE.search(head) else None
     head = text_of(head).encode().lstrip(b"\xef\xbb\xbf \t\r\n")
     if head.startswith(b"{"):
-        if b'"traceEvents"' in head:
-            return None
+        if b'"traceEvents"' in head:  # as viewers save what they have opened
+            return Role.TIMELINE if _TIMELINE.search(head) else None
         return next((role for role, pattern in _KEYS if pattern.search(head)), None)
     header = head.split(b"\n", 1)[0]
     return next((role for role, words in _HEADERS if all(word in header for word in words)), None)
@@ -187,7 +187,7 @@ def group(files: Sequence[SourceFile]) -> tuple[list[RankFiles], int]:
     _give_devices(by_folder)
     found: list[RankFiles] = []
     repeated = 0
-    for folder in sorted(by_folder):
+    for folder in sorted(by_folder, key=_natural):
         rank = by_folder[folder]
         for role, own in rank.files.items():
             rank.files[role] = [file for file in own if not _is_raw(file, folder)] or own
@@ -200,6 +200,11 @@ def group(files: Sequence[SourceFile]) -> tuple[list[RankFiles], int]:
     for rank in found:
         rank.alike = any(names[name] > 1 for name in rank.names())
     return found, repeated
+
+
+def _natural(folder: Path) -> list[str | int]:
+    """Key by which folder 2 comes before folder 10."""
+    return [int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", str(folder))]
 
 
 def _give_devices(by_folder: dict[Path, RankFiles]) -> None:

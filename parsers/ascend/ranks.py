@@ -23,6 +23,7 @@ from parsers.ascend.steps import read_steps, step_row
 from parsers.ascend.summaries import read_summaries
 from parsers.ascend.tabled import device_of, tabled_rows
 from parsers.ascend.tables import Described, Settings, read_described
+from parsers.ascend.text import rank_number
 from replay.core.errors import TraceError
 from replay.core.units import NS_PER_US
 from replay.trace import MISSING, Health, MemoryPeak, StepTableRow, SummaryRow
@@ -162,7 +163,9 @@ def _by_first(device: int, first: set[int]) -> int:
 
 
 def _above(folder: Path) -> int:
-    """Rank that the nearest folder above tells: ``rank_3/PROF_000001_…``."""
+    """Rank that the nearest folder above tells: ``rank_3/PROF_000001_…``; a name that is a number alone is one, too."""
+    if folder.name.isdecimal():
+        return rank_number(folder.name)
     told = (rank_in_name(part) for part in reversed(folder.parts))
     return next((number for number in told if number != MISSING), MISSING)
 

@@ -390,6 +390,21 @@ def test_summaries_alone_are_looked_at(tmp_path: Path) -> None:
         build(trace)
 
 
+@pytest.mark.parametrize(("folders", "ranks"), [(("2", "10"), (2, 10)), (("run 2", "run 10"), (0, 1))])
+def test_folders_are_in_the_order_of_their_numbers(
+    tmp_path: Path, folders: tuple[str, str], ranks: tuple[int, ...]
+) -> None:
+    """A number alone is the rank; others are counted, and 2 comes before 10."""
+    for at, name in enumerate(folders):
+        events = json.loads(json.dumps(make.level1(counter=at)).replace("NPU 1", "NPU"))
+        events.append(make.row(make.HOST, 100, f"in {name}", (990, 995), cat="cpu_op"))
+        put(tmp_path / name / "ASCEND_PROFILER_OUTPUT" / "trace_view.json", events)
+    trace = read(tmp_path)
+    assert trace.ranks == ranks
+    marks = [trace.name_of(i) for i in np.argsort(trace.rank, kind="stable") if trace.name_of(int(i)).startswith("in ")]
+    assert marks == [f"in {name}" for name in folders]
+
+
 def test_a_folder_without_a_rank_is_named(tmp_path: Path) -> None:
     """Its device is that of the other rank, so nothing tells which rank it is."""
     for rank in (0, 1):
