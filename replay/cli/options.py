@@ -98,6 +98,7 @@ def hardware(command: Command) -> Command:
     """The device, where the input does not name it."""
     return click.option(
         "--hardware",
+        "--source-hardware",
         "source_hardware",
         metavar="PROFILE",
         help="Name or .toml of the device's profile: peak for MFU (training logs), cubes and memory (Ascend profiles).",
