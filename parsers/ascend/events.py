@@ -33,6 +33,8 @@ _PROCESSES = {
     "overlap analysis": "overlap",
 }
 _CALL = re.compile(r"(?:AscendCL|Runtime|Node|Model|Hccl|HCCL|Communication|Api)@")
+# torch_npu takes CANN's calls out of files of level 0 by the names of layers, and has not all of these names
+_OF_COLLECTIVES = re.compile(r"(?:Communication|HCCL|Hccl)@")
 _DERIVED = re.compile(r"Computing|Communication(?:\(Not Overlapped\))?|Free")
 OTHER = "other"  # rows of which nothing tells what they are
 PYTHON_FUNCTIONS = "python functions"  # that are let go of, and counted
@@ -137,6 +139,8 @@ def read_timeline(streams: list[ChromeStream]) -> Timeline:
                 timeline.rows[told or OTHER].append(event)
             else:
                 timeline.skipped[f"rows of {name}"] += 1
+    if all(_OF_COLLECTIVES.match(str(event.name)) for event in timeline.rows["cann"]):
+        timeline.rows["framework"] += timeline.rows.pop("cann", [])
     return timeline
 
 

@@ -368,6 +368,21 @@ def test_a_collective_on_vector_cores_is_one_op(name: str) -> None:
     assert kind_of_kernel(name) is not None
 
 
+def test_calls_that_level_0_forgot_to_take_out_are_host_work() -> None:
+    """Rows of collectives remain, under a process without a name, and connections to calls that are gone."""
+    left = make.call("Communication@hcom_allReduce_", (130, 150), 5)
+    tasks = [*folders.hardware(), *folders.collective(planes=False), *folders.npu_arrows()]
+    found, expected = content_of([*folders.framework(), *tasks, left]), content_of(folders.level0())
+    assert launches(found) == launches(expected) != []
+    assert "Communication@hcom_allReduce_" in names_of(found, EventKind.CPU_OP)
+
+
+def test_calls_of_one_layer_alone_launch_nothing() -> None:
+    """Level 1 of the first versions kept AscendCL's calls only: what the queue's taker launched is joined to it."""
+    events = [event for event in folders.level1() if not event["name"].startswith("Node@")]
+    assert launches(content_of(events)) == launches(content_of(folders.level0()))
+
+
 def test_an_operator_that_put_twice_launches_from_both_takes() -> None:
     """Level 0: each of two tasks of one operator comes from a queue entry of its own."""
     host = [folders.row(folders.HOST, 100, "aten::mul", (10, 60), cat="cpu_op", args={"Sequence number": -1})]
