@@ -192,11 +192,20 @@ def _on_host(trace: Trace) -> Health:
 def _why_not(folders: Sequence[RankFiles]) -> str:
     """What was found instead of a timeline, and how to get one."""
     found = Counter(role.value for folder in folders for role, files in folder.files.items() for _ in files)
-    what = ", ".join(f"{count} {word}" for word, count in sorted(found.items()))
+    what = ", ".join(f"{count} {word if count == 1 else _several(word)}" for word, count in sorted(found.items()))
     if any(folder.has_events for folder in folders):
         return f"no file of the Ascend output holds any event ({what}): nothing was recorded, or nothing was exported"
     how = "record with torch_npu's profiler and keep trace_view.json or its sqlite export, or msprof's msprof_*.json"
     return f"the Ascend output holds no timeline ({what}), and without one nothing can be replayed; {how}"
+
+
+def _several(word: str) -> str:
+    """Plural of what a file holds: tables, matrices, lists of communicators, statistics."""
+    if word.startswith("list"):
+        return word.replace("list", "lists", 1)
+    if word.endswith("matrix"):
+        return word.replace("matrix", "matrices")
+    return word if word.endswith(("s", "data")) else f"{word}s"
 
 
 def _usable(ranks: list[Rank], folders: Sequence[RankFiles], cluster: Cluster) -> list[Rank]:
