@@ -95,7 +95,7 @@ class Rendezvous:
         return ops, rows
 
     def table(self, source: CommTable, duration_ns: Int64) -> CommTable:
-        """The target's table; bytes are those of the source's rows, scaled, transfer times those of the ops."""
+        """The target's table: bytes and links are those of the source's rows, transfer times those of the ops."""
         columns = np.zeros((self._rows, 7), np.int64)
         scale = np.ones(self._rows)
         for match in self._matches.values():
@@ -107,7 +107,9 @@ class Rendezvous:
         origin, kind, group, number, size, seen, transfer_ns = columns.T
         known = source.nbytes[origin]
         nbytes = np.where(known >= 0, np.rint(known * scale).astype(np.int64), known)
+        alike = size == source.size[origin]  # groups of another size may cross other links
+        links = {name: np.where(alike, share[origin], 0.0) for name, share in source.links.items()}
         return CommTable(
             kind.astype(np.int8), group.astype(np.int32), nbytes, number, size.astype(np.int32),
-            seen.astype(np.int32), transfer_ns, transfer_ns.copy(),
+            seen.astype(np.int32), transfer_ns, transfer_ns.copy(), links,
         )  # fmt: skip
