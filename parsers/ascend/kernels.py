@@ -22,6 +22,7 @@ Value = TypeVar("Value")
 _BATCH = 8192
 _ROUNDED = re.compile(r"[eE]\+?\d{2}$")  # 1.71758E+15
 _UNKNOWN = float("nan")
+_MOST_PERCENT = 1000.0  # clocks that change while they count bring shares over 100 %, not beyond that
 _LONGEST = 10**15  # beyond it a duration is no duration, nor an int64 of ns
 
 
@@ -159,7 +160,7 @@ def _read(rows: Sequence[Row], convert: Callable[[str], Value], *names: str) -> 
 
 def _share(text: str) -> float:
     value = number(text, _UNKNOWN)
-    return value if value >= 0 else _UNKNOWN
+    return value if 0 <= value <= _MOST_PERCENT else _UNKNOWN
 
 
 def _yes_or_no(text: str) -> int:

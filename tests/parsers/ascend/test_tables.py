@@ -88,6 +88,12 @@ def test_what_a_table_lacks_stays_unknown(tmp_path: Path) -> None:
     assert kernel.input_shapes == ""
 
 
+def test_a_share_beyond_all_measure_is_unknown(tmp_path: Path) -> None:
+    """Summed over calls, a damaged number would be infinite."""
+    (kernel,) = kernels(tmp_path, table({**MATMUL, **LEVEL1, "cube_utilization(%)": "1e308", "aic_mac_ratio": "1e99"}))
+    assert np.isnan([kernel.mac_ratio, kernel.cube_utilization_pct]).all()
+
+
 @pytest.mark.parametrize(
     "encode",
     [
