@@ -70,11 +70,13 @@ def read_cluster(folders: Sequence[RankFiles], losses: Losses) -> Cluster:
     groups = {group.name: group for _, value in keyed for group in _by_ranks(value)} | listed
     rows = list(table_rows(of[Role.CLUSTER_STEPS], losses)) or [row for _, own in databases for row in own.steps]
     sizes = {size: number for _, own in databases for size, number in stated_sizes(own.arguments).items()}
+    steps = [row for row in map(_step, rows) if row.rank >= 0 or row.stage]
+    losses.dropped["cluster steps of no rank and no stage"] += len(rows) - len(steps)
     return Cluster(
         groups=tuple(groups.values()),
         rank_sets=tuple(dict.fromkeys(sets)),
         statistics=dict(statistics),
-        steps=tuple(_step(row) for row in rows),
+        steps=tuple(steps),
         sizes=sizes or _sizes(rows),
         files=tuple(file.name for role in CLUSTER for file in of[role]),
     )

@@ -49,7 +49,11 @@ CLUSTER = (
     Role.CLUSTER_DATABASE,
 )
 _CLUSTER_FOLDER = "cluster_analysis_output"
-_OF_CLUSTER_FOLDER = {Role.COMMUNICATION: Role.CLUSTER_COMMUNICATION, Role.MATRIX: Role.CLUSTER_MATRIX}
+_OF_CLUSTER_FOLDER = {
+    Role.COMMUNICATION: Role.CLUSTER_COMMUNICATION,
+    Role.MATRIX: Role.CLUSTER_MATRIX,
+    Role.STEPS: Role.CLUSTER_STEPS,
+}
 _OUTPUTS = ("ascend_profiler_output", "mindstudio_profiler_output", "analyze", "timeline", "summary")
 # MindSpore before 2.4 puts the files of all ranks of a node into one folder; their names tell them apart.
 _OF_ALL_RANKS = re.compile(

@@ -243,6 +243,16 @@ def test_an_empty_list_of_groups_changes_nothing(tmp_path: Path, content: str) -
     assert read(tmp_path).ranks == (0,)
 
 
+def test_cluster_steps_of_nobody_are_counted(tmp_path: Path) -> None:
+    """An index that is no number, and a table without one, beside two ranks that are read as ever."""
+    make.write(tmp_path, 0, make.level1())
+    cluster(tmp_path, {"cluster_step_trace_time.csv": cluster_steps(range(2)).replace("rank,1", "rank,?"),
+                       "copy.csv": cluster_steps(range(3)).replace("Index", "")})  # fmt: skip
+    trace = read(tmp_path)
+    assert [row.rank for row in trace.step_table] == [0]
+    assert trace.health.dropped["cluster steps of no rank and no stage"] == 4
+
+
 def test_groups_alone_are_refused_with_what_was_found(tmp_path: Path) -> None:
     """Nothing says that any op ran."""
     cluster(tmp_path, {"communication_group.json": {"collective": [[0, 1]], "p2p": []}})
