@@ -61,15 +61,20 @@ _OF_ALL_RANKS = re.compile(
     r"|aicore_intermediate|aicpu_intermediate|flops(?:_summary)?|minddata_pipeline_raw)_\d"
 )
 _RANK_IN_NAME = re.compile(r"^[a-z_]+_(\d+)(?=[_.])")
+_SETTINGS = re.compile(r"^profiler_info(?:_\d+)?\.json")
 _RANK_FOLDER = re.compile(r"_ascend_(?:pt|ms)$", re.IGNORECASE)
 _DEVICE_FOLDER = re.compile(r"^device_\d+$")
 _RAW_FOLDER = re.compile(r"^PROF_\d+|^FRAMEWORK$", re.IGNORECASE)
 _LIST = re.compile(rb"\A(?:\xef\xbb\xbf)?\s*\[")
-_TIMELINE = re.compile(
+_OWN_WORDS = (
     rb'"(?:Ascend Hardware|Task Scheduler|Overlap Analysis|CANN)"'
     rb'|"(?:AscendCL|Node|Hccl|HCCL|Communication|Runtime|Dequeue)@'
-    rb'|"(?:async_npu|async_task_queue|HostToDevice)"|"Physic Stream Id"|"ts"\s*:\s*"\d{15,17}\.\d{1,3}"'
-    rb'|"cat"\s*:\s*"(?:en|de)queue"|"Input (?:Dims|type)"\s*:\s*"|"args"\s*:\s*\{\s*"Sequence number"'
+    rb'|"(?:async_npu|async_task_queue|HostToDevice)"|"Physic Stream Id"|"cat"\s*:\s*"(?:en|de)queue"'
+)
+_OWN = re.compile(_OWN_WORDS)
+_TIMELINE = re.compile(  # and what a list of operators alone shows
+    _OWN_WORDS + rb'|"ts"\s*:\s*"\d{15,17}\.\d{1,3}"|"Input (?:Dims|type)"\s*:\s*"'
+    rb'|"args"\s*:\s*\{\s*"Sequence number"'
 )
 _HEADERS: tuple[tuple[Role, tuple[bytes, ...]], ...] = (
     (Role.CLUSTER_STEPS, (b"Type", b"Index", b"Computing", b"Communication(Not Overlapped)")),
@@ -123,18 +128,23 @@ def role_of(head: bytes) -> Role | None:
         return Role.TIMELINE if _TIMELINE.search(head) else None
     head = text_of(head).encode().lstrip(b"\xef\xbb\xbf \t\r\n")
     if head.startswith(b"{"):
-        if b'"traceEvents"' in head:  # as viewers save what they have opened
-            return Role.TIMELINE if _TIMELINE.search(head) else None
+        if b'"traceEvents"' in head:  # as viewers save what they have opened; every GPU trace has operators
+            return Role.TIMELINE if _OWN.search(head) else None
         return next((role for role, pattern in _KEYS if pattern.search(head)), None)
     header = head.split(b"\n", 1)[0]
     return next((role for role, words in _HEADERS if all(word in header for word in words)), None)
+
+
+def is_settings(name: str) -> bool:
+    """True for the file whose name tells a rank even where its content is damaged."""
+    return bool(_SETTINGS.match(name))
 
 
 def role_of_file(file: SourceFile) -> Role | None:
     """Role of a file by its content, ``None`` where it is no Ascend output."""
     head = file.head()
     if not head.startswith(MAGIC):
-        role = role_of(head)
+        role = role_of(head) or (Role.INFO if is_settings(file.name) else None)
         return _OF_CLUSTER_FOLDER.get(role, role) if _full(file).parent.name == _CLUSTER_FOLDER and role else role
     tables = tables_of(file)
     if tables is None:  # reading it says what is wrong

@@ -312,6 +312,16 @@ def test_the_group_of_all_ranks_is_the_world(tmp_path: Path, world: str) -> None
     assert (trace.world_size, trace.world_evidence) == (6, "recorded in the trace")
 
 
+def test_damaged_settings_tell_the_rank_by_their_name(tmp_path: Path) -> None:
+    """The profiler died while it wrote them."""
+    for rank in (0, 7):
+        top = make.write(tmp_path, rank, make.level1(counter=rank), counter=rank)
+    put(top / "profiler_info_7.json", '{"conf')
+    trace = read(tmp_path)
+    assert trace.ranks == (0, 7)
+    assert [text for text in trace.health.warnings if text.startswith("profiler_info_7.json is damaged")]
+
+
 @pytest.mark.parametrize("write", [dict, json.dumps])
 def test_arguments_of_the_job_are_its_layout(tmp_path: Path, write: Callable[[dict[str, int]], object]) -> None:
     """Megatron's sizes as MindSpeed writes them, also as text, and its groups by HCCL's own names."""
