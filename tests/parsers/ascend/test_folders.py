@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import parsers
+from parsers.ascend.folder import role_of
 from replay.core.errors import RefusedError
 from replay.graph.build import build
 from replay.trace import CollectiveKind, EventKind, Trace
@@ -303,3 +304,9 @@ def test_without_settings_the_device_tells_the_rank(tmp_path: Path) -> None:
     """A timeline alone, of the device labelled NPU 1."""
     (tmp_path / "view.json").write_text(json.dumps(make.level1()), encoding="utf-8")
     assert read(tmp_path).ranks == (1,)
+
+
+def test_a_gpu_trace_of_operators_is_none_of_ascends() -> None:
+    """Kineto writes the numbers of backward nodes first in an operator's args, too."""
+    event = b'{"ph":"X","cat":"cpu_op","name":"a","pid":1,"tid":1,"ts":1.5,"dur":1,"args":{"Sequence number":7}}'
+    assert role_of(b'{"schemaVersion":1,"traceEvents":[' + event + b"]}") is None
