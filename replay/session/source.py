@@ -67,7 +67,7 @@ def find_source(trace: Trace, facts: Facts, described: RunDescription) -> Source
         (described.layout, f"stated in {described.file}"),
         (trace.layout, "recorded by the job itself"),
         (recorded, "size of the recorded process group"),
-        (_from_transfers(trace, {**described.layout, **given}), LINKED),
+        (_from_transfers(trace, {**recorded, **described.layout, **given}), LINKED),
         (dict.fromkeys(("tp", "cp", "pp", "vpp", "ep", "etp"), 1), ASSUMED),
     )
     sizes: dict[str, Any] = {}
@@ -120,9 +120,14 @@ def _from_groups(trace: Trace) -> dict[str, int]:
 
 
 def _from_transfers(trace: Trace, stated: Mapping[str, Any]) -> dict[str, int]:
-    """Stages, where nothing is stated that leaves no room for them."""
+    """Stages, where nothing that is stated leaves no room for them: dp, or sizes that do not divide what is left."""
     stages = None if "dp" in stated else recorded_stages(trace)
-    return {} if stages is None else {"pp": stages}
+    if stages is None:
+        return {}
+    world = max(trace.world_size, len(trace.ranks))
+    inner, experts = (prod(stated.get(name, 1) for name in names) for names in (("tp", "cp"), ("ep", "etp")))
+    room = world % (inner * stages) == 0 and world // stages % experts == 0
+    return {"pp": stages} if room else {}
 
 
 def _world(trace: Trace, sizes: Mapping[str, Any], evidence: Mapping[str, str]) -> tuple[int, str]:

@@ -15,6 +15,7 @@ from replay.session.question import Facts
 from replay.session.source import Source, find_source, held_fixed
 from replay.trace import CollectiveKind, Group, Trace
 from tests.program.events import no_collectives, span, trace_of
+from tests.session.test_recorded_pipelines import recorded as sends
 
 TP, EP = "TENSOR_MODEL_PARALLEL_GROUP", "EXPERT_MODEL_PARALLEL_GROUP"
 
@@ -102,3 +103,13 @@ def test_what_is_assumed_may_be_found_in_the_step() -> None:
     found = source(trace(4), {"pp": 2}).with_found(Layout(pp=2, vpp=2, dp=2, world_size=4, microbatches=8))
     assert found.evidence["vpp"] == found.evidence["microbatches"] == "found in the structure of the step"
     assert found.evidence["pp"].startswith("given")
+
+
+def test_transfers_tell_stages_where_other_sizes_leave_room_for_them() -> None:
+    """Two ranks that send to each other are two stages, unless they are one group of experts."""
+    ways = [(0, 1), (1, 0)]
+    found = source(sends(2, ways))
+    assert (found.layout.pp, found.evidence["pp"]) == (2, "ranks send to each other in pipelines of that length")
+    experts = source(replace(sends(2, ways), groups=(Group("1", EP, (0, 1)),)))
+    assert (experts.layout.pp, experts.layout.ep) == (1, 2)
+    assert source(sends(2, ways), {"dp": 2}).layout.pp == 1
