@@ -299,3 +299,10 @@ def test_archive_of_rubbish_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "run.tar.gz"
     path.write_bytes(gzip.compress(b"")[:-8])
     assert refusal(path).startswith("run.tar.gz: ")
+
+
+def test_kineto_whose_operators_begin_with_their_numbers_is_kineto(tmp_path: Path) -> None:
+    """torch_npu writes its operators' args so, too."""
+    op = span("aten::mm", NOW_US, args={"Sequence number": 3, "Fwd thread id": 0})
+    (tmp_path / "a.json").write_bytes(text([op]))
+    assert read_paths(tmp_path / "a.json").format == "kineto"
