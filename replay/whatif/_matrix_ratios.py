@@ -42,7 +42,8 @@ def matrix_rate(source: HardwareProfile, target: HardwareProfile, dtype: str) ->
     """Ratio, grade with doubt, and formula of matrix work of unknown sizes."""
     old, new = _engine(source, dtype), _engine(target, dtype)
     before, after = _rate(old.engine), _rate(new.engine)
-    formula = f"measured x matrix rate {before / 1e12:.0f} / {after / 1e12:.0f} TFLOP/s"
+    known = [dtype if engine_of(profile, dtype) is not None else "bf16" for profile in (source, target)]
+    formula = f"measured x matrix rate {known[0]} {before / 1e12:.0f} / {known[1]} {after / 1e12:.0f} TFLOP/s"
     return before / after, (max(old.grade, new.grade, Grade.EXTRAPOLATED), KERNEL), formula
 
 
