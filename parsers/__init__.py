@@ -7,7 +7,8 @@ Each member offers ``FORMAT: str``, ``sniff(head: bytes, path: Path) -> bool`` o
 with ``COMPANIONS`` (a pattern of file names) leaves out other exports of the same job that lie beside its own files. A
 member with ``search(file: SourceFile) -> bool`` is asked again, about the whole of a text file, where no beginning told
 anything. A member with ``BESIDE_OTHERS = True`` (logs lie beside the traces of their job) gives way to every other
-format.
+format. A member with ``is_shared(file: SourceFile) -> bool`` tells files that ranks write beside their recordings:
+there, the same content in two folders is no mistake.
 """
 
 from __future__ import annotations
@@ -39,11 +40,11 @@ class ReadOptions:
 
 def read(sources: Sequence[Path], options: ReadOptions | None = None) -> Recorded:
     """Read files or folders of one measurement. Raises :class:`TraceError` where they hold nothing usable."""
-    expansion = expand(sources)
+    formats = _formats()
+    expansion = expand(sources, is_shared=lambda file: _is_shared(file, formats))
     _check_one_run(expansion.files)
     claimed: dict[str, list[SourceFile]] = {}
     unclaimed: list[SourceFile] = []
-    formats = _formats()
     for file in expansion.files:
         name = _claim(file, formats)
         if name:
@@ -86,6 +87,12 @@ def _claim(file: SourceFile, formats: dict[str, ModuleType]) -> str:
     found = next((name for name, module in formats.items() if module.sniff(head, file.location)), "")
     opening = {name: module.recognise for name, module in formats.items() if hasattr(module, "recognise")}
     return found or next((name for name, recognise in opening.items() if recognise(file)), "")
+
+
+def _is_shared(file: SourceFile, formats: dict[str, ModuleType]) -> bool:
+    """Whether a format says of a file that other ranks may have one of the same content."""
+    name = _claim(file, formats)
+    return bool(name) and hasattr(formats[name], "is_shared") and bool(formats[name].is_shared(file))
 
 
 def _search(

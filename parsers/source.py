@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
@@ -77,9 +77,10 @@ class Expansion:
     warnings: tuple[str, ...] = ()
 
 
-def expand(sources: Sequence[Path]) -> Expansion:
+def expand(sources: Sequence[Path], is_shared: Callable[[SourceFile], bool] = lambda file: False) -> Expansion:
     """All files behind ``sources`` (files, folders, archives, folders inside of archives), each content once.
 
+    Files with ``is_shared`` are kept once in each folder: what ranks write beside their recordings is often the same.
     Raises :class:`TraceError` where a source does not exist or nothing is behind any of them.
     """
     skipped: Counter[str] = Counter()
@@ -94,6 +95,8 @@ def expand(sources: Sequence[Path]) -> Expansion:
         for file in _files_at(place, warnings):
             reason = _reason_to_skip(file, given=file.path == source and file.span is None)
             digest = b"" if reason else _sha256(file)
+            if digest in kept and file.location.parent != kept[digest].location.parent and is_shared(file):
+                digest += str(file.location.parent).encode()
             if digest in kept:
                 reason = "files given twice"
                 repeated[file.name, kept[digest].name] += 1

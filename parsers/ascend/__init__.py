@@ -24,7 +24,7 @@ from parsers.ascend.counts import sequences
 from parsers.ascend.csv_rows import Losses
 from parsers.ascend.database import is_sqlite
 from parsers.ascend.details import with_details
-from parsers.ascend.folder import RankFiles, Role, group, is_settings, role_of, role_of_file
+from parsers.ascend.folder import RECORDINGS, RankFiles, Role, group, is_settings, role_of, role_of_file
 from parsers.ascend.groups import Member, known_ids, members
 from parsers.ascend.hccl import HcclOp, buffer_counts
 from parsers.ascend.job import Job, job_of
@@ -46,6 +46,11 @@ COMPANIONS = re.compile(r"^ascend_timeline_(?:display|summary)_\d+\.json")  # dr
 def sniff(head: bytes, path: Path) -> bool:
     """True for timelines, tables, settings and databases that Ascend's profilers write."""
     return role_of(head) is not None or is_settings(path.name)
+
+
+def is_shared(file: SourceFile) -> bool:
+    """True for settings and tables beside a recording, which are often the same on every rank."""
+    return role_of_file(file) not in RECORDINGS
 
 
 def recognise(file: SourceFile) -> bool:

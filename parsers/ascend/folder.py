@@ -41,6 +41,9 @@ class Role(Enum):
     COMMUNICATORS = "list of communicators"
 
 
+RECORDINGS = (Role.TIMELINE, Role.KERNELS, Role.TASKS, Role.DATABASE)
+"""Roles of files that hold ops."""
+
 CLUSTER = (
     Role.CLUSTER_STEPS,
     Role.CLUSTER_COMMUNICATION,

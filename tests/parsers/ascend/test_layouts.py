@@ -442,3 +442,14 @@ def test_two_recordings_of_a_rank_are_named(tmp_path: Path) -> None:
         top.rename(tmp_path / f"node_{stamp}_ascend_pt")
     with pytest.raises(TraceError, match="node_20240605_ascend_pt and node_20240606_ascend_pt are both of rank 0"):
         parsers.read([tmp_path])
+
+
+def test_settings_that_are_the_same_on_every_rank_are_no_repeats(tmp_path: Path) -> None:
+    """Every rank of a job writes the same metadata, and empty tables."""
+    for rank in (0, 1):
+        top = make.write(tmp_path, rank, make.level1(counter=rank), tables=False)
+        (top / "profiler_metadata.json").write_text('{"distributed_args": {"world_size": 2}}', encoding="utf-8")
+    trace = read(tmp_path)
+    assert trace.ranks == (0, 1)
+    assert "files given twice" not in trace.health.skipped
+    assert not [warning for warning in trace.health.warnings if "same content" in warning]
