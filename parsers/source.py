@@ -35,6 +35,11 @@ class SourceFile:
         """Path of the file, or of the member inside its archive; for rules about names and folders."""
         return Path(self.span.name) if self.span else self.path
 
+    @property
+    def folder(self) -> Path:
+        """Folder of the file, that of a member below its archive's own path."""
+        return (self.path / self.location).parent if self.span else self.path.parent
+
     def stored_blocks(self, size: int = BLOCK_BYTES) -> Iterator[bytes]:
         """The content as stored, perhaps compressed."""
         if self.span:
@@ -95,8 +100,8 @@ def expand(sources: Sequence[Path], is_shared: Callable[[SourceFile], bool] = la
         for file in _files_at(place, warnings):
             reason = _reason_to_skip(file, given=file.path == source and file.span is None)
             digest = b"" if reason else _sha256(file)
-            if digest in kept and file.location.parent != kept[digest].location.parent and is_shared(file):
-                digest += str(file.location.parent).encode()
+            if digest in kept and file.folder != kept[digest].folder and is_shared(file):
+                digest += str(file.folder).encode()
             if digest in kept:
                 reason = "files given twice"
                 repeated[file.name, kept[digest].name] += 1

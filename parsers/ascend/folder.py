@@ -75,9 +75,11 @@ _OWN_WORDS = (
     rb'|"(?:async_npu|async_task_queue|HostToDevice)"|"Physic Stream Id"|"cat"\s*:\s*"(?:en|de)queue"'
 )
 _OWN = re.compile(_OWN_WORDS)
-_TIMELINE = re.compile(  # and what a list of operators alone shows
-    _OWN_WORDS + rb'|"ts"\s*:\s*"\d{15,17}\.\d{1,3}"|"Input (?:Dims|type)"\s*:\s*"'
-    rb'|"args"\s*:\s*\{\s*"Sequence number"'
+_OPERATORS = re.compile(  # what a list of operators alone shows
+    rb'"ts"\s*:\s*"\d{15,17}\.\d{1,3}"|"Input (?:Dims|type)"\s*:\s*"|"args"\s*:\s*\{\s*"Sequence number"'
+)
+_KINETO = re.compile(  # whose operators may begin in the same way
+    rb'"(?:External id|Record function id|Ev Idx)"\s*:|"cat"\s*:\s*"(?:kernel|ac2g|(?:cuda|hip|gpu|xpu)_\w+)"'
 )
 _HEADERS: tuple[tuple[Role, tuple[bytes, ...]], ...] = (
     (Role.CLUSTER_STEPS, (b"Type", b"Index", b"Computing", b"Communication(Not Overlapped)")),
@@ -128,7 +130,8 @@ def role_of(head: bytes) -> Role | None:
     What a database holds shows only when it is opened: see :func:`role_of_file`.
     """
     if _LIST.match(head):
-        return Role.TIMELINE if _TIMELINE.search(head) else None
+        operators = _OPERATORS.search(head) and not _KINETO.search(head)
+        return Role.TIMELINE if operators or _OWN.search(head) else None
     head = text_of(head).encode().lstrip(b"\xef\xbb\xbf \t\r\n")
     if head.startswith(b"{"):
         if b'"traceEvents"' in head:  # as viewers save what they have opened; every GPU trace has operators
@@ -148,7 +151,7 @@ def role_of_file(file: SourceFile) -> Role | None:
     head = file.head()
     if not head.startswith(MAGIC):
         role = role_of(head) or (Role.INFO if is_settings(file.name) else None)
-        return _OF_CLUSTER_FOLDER.get(role, role) if _full(file).parent.name == _CLUSTER_FOLDER and role else role
+        return _OF_CLUSTER_FOLDER.get(role, role) if file.folder.name == _CLUSTER_FOLDER and role else role
     tables = tables_of(file)
     if tables is None:  # reading it says what is wrong
         return Role.DATABASE if _EXPORT.match(file.name) else None
@@ -193,11 +196,11 @@ def group(files: Sequence[SourceFile]) -> tuple[list[RankFiles], int]:
     Where a profiler put its output beside the raw folder of msprof, msprof's own export says the same again.
     """
     roles = {file: role for file in files if (role := role_of_file(file)) is not None}
-    mixed = {file.location.parent for file in roles if _OF_ALL_RANKS.match(file.name)}
+    mixed = {file.folder for file in roles if _OF_ALL_RANKS.match(file.name)}
     by_folder: dict[Path, RankFiles] = {}
     for file, role in roles.items():
-        folder = rank_folder(_full(file))
-        number = _RANK_IN_NAME.search(file.name) if file.location.parent in mixed else None
+        folder = _rank_folder(file)
+        number = _RANK_IN_NAME.search(file.name) if file.folder in mixed else None
         folder = folder / f"rank_{number[1]}" if number else folder
         rank = by_folder.setdefault(folder, RankFiles(folder))
         rank.files.setdefault(role, []).append(file)
@@ -233,27 +236,23 @@ def _give_devices(by_folder: dict[Path, RankFiles]) -> None:
             recording.files.setdefault(Role.INFO, []).extend(by_folder.pop(folder).of(Role.INFO))
 
 
-def rank_folder(path: Path) -> Path:
+def _rank_folder(file: SourceFile) -> Path:
     """Folder that stands for the rank: the ``*_ascend_pt`` above a file, else the one that holds the output folder."""
-    marked = next((parent for parent in path.parents if _RANK_FOLDER.search(parent.name)), None)
+    folder = file.folder
+    marked = next((above for above in (folder, *folder.parents) if _RANK_FOLDER.search(above.name)), None)
     if marked is not None:
         return marked
-    folder = path.parent
     return folder.parent if folder.name.lower() in _OUTPUTS else folder
 
 
 def name_in_rank(file: SourceFile) -> str:
     """Name of a file with the folder of its rank: every rank's files bear the same names."""
-    folder = rank_folder(_full(file)).name
+    folder = _rank_folder(file).name
     return f"{folder}/{file.name}" if folder else file.name
 
 
-def _full(file: SourceFile) -> Path:
-    return file.path / file.location if file.span else file.path
-
-
 def _is_raw(file: SourceFile, folder: Path) -> bool:
-    return any(_RAW_FOLDER.match(part) for part in _full(file).parent.parts[len(folder.parts) :])
+    return any(_RAW_FOLDER.match(part) for part in file.folder.parts[len(folder.parts) :])
 
 
 def _exports(databases: Sequence[SourceFile]) -> list[SourceFile]:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import parsers
-from parsers.ascend.folder import role_of
+from parsers.ascend.folder import Role, role_of
 from replay.core.errors import RefusedError
 from replay.graph.build import build
 from replay.trace import CollectiveKind, EventKind, Trace
@@ -310,3 +310,14 @@ def test_a_gpu_trace_of_operators_is_none_of_ascends() -> None:
     """Kineto writes the numbers of backward nodes first in an operator's args, too."""
     event = b'{"ph":"X","cat":"cpu_op","name":"a","pid":1,"tid":1,"ts":1.5,"dur":1,"args":{"Sequence number":7}}'
     assert role_of(b'{"schemaVersion":1,"traceEvents":[' + event + b"]}") is None
+
+
+@pytest.mark.parametrize(
+    "sign",
+    ['"Record function id":0', '"Ev Idx":3', '"External id":4', '"x":{"cat":"kernel"}', '"x":{"cat":"cuda_runtime"}'],
+)
+def test_a_bare_list_of_a_gpu_trace_is_none_of_ascends(sign: str) -> None:
+    """Some tools save the events of Kineto as a list."""
+    event = '[{"ph":"X","cat":"cpu_op","name":"a","ts":1.5,"dur":1,"args":{"Sequence number":7%s}}]'
+    assert role_of((event % f",{sign}").encode()) is None
+    assert role_of((event % "").encode()) is Role.TIMELINE

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -453,3 +455,16 @@ def test_settings_that_are_the_same_on_every_rank_are_no_repeats(tmp_path: Path)
     assert trace.ranks == (0, 1)
     assert "files given twice" not in trace.health.skipped
     assert not [warning for warning in trace.health.warnings if "same content" in warning]
+
+
+def test_settings_that_are_the_same_in_every_archive_are_no_repeats(tmp_path: Path) -> None:
+    """One archive a rank, each with the same folder inside; without the settings a rank would lose its groups."""
+    for rank in (0, 1):
+        top = make.write(tmp_path / "all", rank, make.level1(counter=rank), tables=False)
+        put(top / "profiler_metadata.json", {"distributed_args": {"world_size": 2}})
+        with tarfile.open(tmp_path / f"node{rank}.tar.gz", "w:gz") as archive:
+            archive.add(top, "profile_ascend_pt")
+        shutil.rmtree(top)
+    trace = read(tmp_path)
+    assert (trace.ranks, trace.world_size) == ((0, 1), 2)
+    assert "files given twice" not in trace.health.skipped
