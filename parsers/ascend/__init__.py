@@ -63,7 +63,7 @@ def read(files: Sequence[SourceFile], options: ReadOptions, *, piece_bytes: int 
 
     Raises :class:`RefusedError` where no file tells of any op or step, :class:`TraceError` where no row is usable.
     """
-    folders, repeated = group(files)
+    folders, left_out = group(files)
     losses = Losses()
     cluster = read_cluster(folders, losses)
     timed = [folder for folder in folders if folder.has_events]
@@ -87,7 +87,7 @@ def read(files: Sequence[SourceFile], options: ReadOptions, *, piece_bytes: int 
     sums = [replace(row, rank=number) for number, rank in zip(numbers, ranks, strict=True) for row in rank.summaries]
     return replace(
         trace,
-        health=reduce(Health.merged, (trace.health, _left_out(folders, repeated), losses.health(), _on_host(trace))),
+        health=reduce(Health.merged, (trace.health, _left_out(folders, left_out), losses.health(), _on_host(trace))),
         files=(*(rank.file for rank in ranks if rank.folder != Path()), *cluster.files),
         step_table=_all_steps(steps, cluster),
         summaries=tuple(sums),
@@ -175,15 +175,14 @@ def _metadata(rank: Rank) -> dict[str, str]:
     return shown
 
 
-def _left_out(folders: Sequence[RankFiles], repeated: int) -> Health:
+def _left_out(folders: Sequence[RankFiles], skipped: Counter[str]) -> Health:
     """Files whose content is not used, and ranks without a timeline."""
-    skipped = Counter({"files that repeat others of their rank": repeated})
     some = any(folder.has_events for folder in folders)
     unused = (Role.TABLE, Role.SUMMARY) if some else (Role.TABLE,)
-    skipped["statistics tables"] = sum(len(folder.of(role)) for folder in folders for role in unused)
-    without = sum(some and not folder.has_events and bool(folder.of(Role.KERNELS)) for folder in folders)
+    tables = sum(len(folder.of(role)) for folder in folders for role in unused)
+    without = sum(some and not folder.has_events and any(map(folder.of, OF_OPS)) for folder in folders)
     warnings = (f"{without} ranks have tables but no timeline and were left out",) if without else ()
-    return Health(skipped=dict(+skipped), warnings=warnings)
+    return Health(skipped=dict(+(skipped + Counter({"statistics tables": tables}))), warnings=warnings)
 
 
 def _on_host(trace: Trace) -> Health:

@@ -124,6 +124,10 @@ _EXPORT = re.compile(r"^(?:ascend_[a-z]+_profiler|msprof)\w*\.db", re.IGNORECASE
 _EXPORT_OF_RANK = re.compile(r"_profiler_(\d+)\.db", re.IGNORECASE)
 
 
+_REPEATED = "files that repeat others of their rank"
+_OF_NOBODY = "files beside several timelines, which do not tell whose they are"
+
+
 def role_of(head: bytes) -> Role | None:
     """Role of a file by its first bytes, ``None`` where they do not show an Ascend output.
 
@@ -190,8 +194,8 @@ class RankFiles:
         return {file.name for own in (self.timelines, *self.files.values()) for file in own}
 
 
-def group(files: Sequence[SourceFile]) -> tuple[list[RankFiles], int]:
-    """Files by rank, in order of folders; and how many repeat what others of their rank hold.
+def group(files: Sequence[SourceFile]) -> tuple[list[RankFiles], Counter[str]]:
+    """Files by rank, in order of folders; and how many were left out, by reason.
 
     Where a profiler put its output beside the raw folder of msprof, msprof's own export says the same again.
     """
@@ -205,21 +209,31 @@ def group(files: Sequence[SourceFile]) -> tuple[list[RankFiles], int]:
         rank = by_folder.setdefault(folder, RankFiles(folder))
         rank.files.setdefault(role, []).append(file)
     _give_devices(by_folder)
-    found: list[RankFiles] = []
-    repeated = 0
-    for folder in sorted(by_folder, key=_natural):
-        rank = by_folder[folder]
-        for role, own in rank.files.items():
-            rank.files[role] = [file for file in own if not _is_raw(file, folder)] or own
-            repeated += len(own) - len(rank.files[role])
-        runs, doubles = runs_of(rank.of(Role.TIMELINE))
-        exports = _exports(rank.of(Role.DATABASE))
-        repeated += doubles + len(rank.of(Role.DATABASE)) - len(exports)
-        found += _apart(rank, runs, exports)
+    left_out: Counter[str] = Counter()
+    found = [part for folder in sorted(by_folder, key=_natural) for part in _ranks_of(by_folder[folder], left_out)]
     names = Counter(name for rank in found for name in rank.names())
     for rank in found:
         rank.alike = any(names[name] > 1 for name in rank.names())
-    return found, repeated
+    return found, +left_out
+
+
+def _ranks_of(rank: RankFiles, left_out: Counter[str]) -> list[RankFiles]:
+    """The files of one folder without those that repeat others, apart where they are of several ranks."""
+    for role, own in rank.files.items():
+        rank.files[role] = [file for file in own if not _is_raw(file, rank.folder)] or own
+        left_out[_REPEATED] += len(own) - len(rank.files[role])
+    runs, doubles = runs_of(rank.of(Role.TIMELINE))
+    exports = _exports(rank.of(Role.DATABASE))
+    left_out[_REPEATED] += doubles + len(rank.of(Role.DATABASE)) - len(exports)
+    if len(runs) <= 1 and len(exports) <= 1:
+        rank.timelines = runs[0] if runs else []
+        rank.export = exports[0] if exports else None
+        return [rank]
+    beside = sum(len(own) for role, own in rank.files.items() if role not in (Role.TIMELINE, Role.DATABASE))
+    left_out[_OF_NOBODY] += beside + (len(exports) if runs else 0)
+    if runs:
+        return [RankFiles(rank.folder / run[0].name, run) for run in runs]
+    return [RankFiles(rank.folder / export.name, export=export) for export in exports]
 
 
 def _natural(folder: Path) -> list[str | int]:
@@ -259,14 +273,3 @@ def _exports(databases: Sequence[SourceFile]) -> list[SourceFile]:
     """One export for each rank that a file name tells, else the newest: msprof writes another at every export."""
     named = {found[1]: file for file in databases if (found := _EXPORT_OF_RANK.search(file.name))}
     return list(named.values()) or sorted(databases, key=lambda file: file.name)[-1:]
-
-
-def _apart(rank: RankFiles, runs: Sequence[list[SourceFile]], exports: Sequence[SourceFile]) -> list[RankFiles]:
-    """One entry per timeline, or per export where there is none; the files beside several of them are nobody's."""
-    if len(runs) <= 1 and len(exports) <= 1:
-        rank.timelines = runs[0] if runs else []
-        rank.export = exports[0] if exports else None
-        return [rank]
-    if runs:
-        return [RankFiles(rank.folder / run[0].name, run) for run in runs]
-    return [RankFiles(rank.folder / export.name, export=export) for export in exports]

@@ -468,3 +468,27 @@ def test_settings_that_are_the_same_in_every_archive_are_no_repeats(tmp_path: Pa
     trace = read(tmp_path)
     assert (trace.ranks, trace.world_size) == ((0, 1), 2)
     assert "files given twice" not in trace.health.skipped
+
+
+def test_tables_beside_several_timelines_are_counted(tmp_path: Path) -> None:
+    """Ranks put into one folder: nothing tells whose kernels and statistics these are."""
+    for rank in (0, 1):
+        top = make.write(tmp_path / "apart", rank, make.level1(counter=rank), tables=False)
+        put(tmp_path / "all" / f"view_{rank}.json", (top / "ASCEND_PROFILER_OUTPUT" / "trace_view.json").read_bytes())
+    put(tmp_path / "all" / "kernel_details.csv", layouts.kernels())
+    put(tmp_path / "all" / "communication.json", make.communication())
+    trace = read(tmp_path / "all")
+    assert (trace.ranks, trace.details) == ((0, 1), None)
+    assert trace.health.skipped["files beside several timelines, which do not tell whose they are"] == 2
+
+
+def test_a_rank_that_has_only_steps_beside_timelines_is_counted(tmp_path: Path) -> None:
+    """Without a timeline it is no part of the trace, whichever tables it has."""
+    make.write(tmp_path, 0, make.level1())
+    put(
+        tmp_path / "node_4_x_ascend_pt" / "ASCEND_PROFILER_OUTPUT" / "step_trace_time.csv",
+        f"Step,{layouts.STEP}\n3,1\n",
+    )
+    trace = read(tmp_path)
+    assert trace.ranks == (0,)
+    assert "1 ranks have tables but no timeline and were left out" in trace.health.warnings
