@@ -6,11 +6,11 @@ from collections.abc import Iterable, Sequence
 
 from rich.console import RenderableType
 from rich.markup import escape
-from rich.table import Table
 from rich.text import Text
 
 from replay.report.ascend import PARTS, CommunicationRow, Durations, StepRow
 from replay.report.cube_text import cube_tables
+from replay.report.report_table import ReportTable
 from replay.report.result import Inspection
 from replay.report.text_tables import heading, new_table
 from replay.report.words import nbytes_words, ranks_words, short
@@ -62,7 +62,7 @@ def ascend_tables(result: Inspection) -> Iterable[RenderableType]:
         yield _steps(facts.steps)
 
 
-def _steps(rows: Sequence[StepRow]) -> Table:
+def _steps(rows: Sequence[StepRow]) -> ReportTable:
     """Steps of ranks and of pipeline stages; where none has Ascend's parts, those that are recorded (MindSpore's)."""
     known = any(part in row.counted_ms or part in row.recorded_ms for row in rows for part in PARTS)
     parts = PARTS if known else tuple(dict.fromkeys(part for row in rows for part in row.recorded_ms))

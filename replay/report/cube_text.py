@@ -26,7 +26,7 @@ def cube_tables(rows: Sequence[GemmRow], facts: CubeFacts | None) -> Iterable[Re
     if facts.without_shape_calls:
         lost = f"{facts.without_shape_calls:,} kernels, {facts.without_shape_ms:,.3f} ms, tell no shape"
         yield Text(f"{lost}: shapes are recorded from level 1 on; dynamic and empty ones tell nothing")
-    table = new_table("type", "m·n·k", "dtype", *_MEASURED)
+    table = new_table("type", "m·n·k", "dtype", *_MEASURED, left=3)
     for row in rows[:_SHOWN]:
         table.add_row(escape(short(row.op_type)), shape(row), row.dtype, *_measured(row))
     yield table
@@ -44,7 +44,7 @@ def cube_tables(rows: Sequence[GemmRow], facts: CubeFacts | None) -> Iterable[Re
 def _model_table(rows: Sequence[GemmRow]) -> Iterable[RenderableType]:
     grades = ", ".join(dict.fromkeys(row.model.grade for row in rows if row.model is not None))
     yield heading(f"Matrix products by the cost model ({grades})")
-    table = new_table("m·n·k", "dtype", *_MODEL)
+    table = new_table("m·n·k", "dtype", *_MODEL, left=2)
     for row in rows[:_SHOWN]:
         if (model := row.model) is not None:
             times = f"{row.mean_us:,.1f}", f"{model.time_us:,.1f}", f"{model.measured_over_model:.2f}"

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from rich.console import RenderableType
 from rich.markup import escape
-from rich.table import Table
 from rich.text import Text
 
 from replay.report.breakdown import State
+from replay.report.report_table import ReportTable
 from replay.report.result import CollectiveRow, Inspection, Measured, RunResult
 from replay.report.words import ms, nbytes_words, number, pct, short
 
@@ -19,15 +19,12 @@ def heading(text: str) -> Text:
     return Text(f"\n{text}", style="bold")
 
 
-def new_table(*columns: str, left: int = 1) -> Table:
-    """A borderless table: the first ``left`` columns hold words, the others numbers."""
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for index, column in enumerate(columns):
-        table.add_column(column, justify="left" if index < left else "right", overflow="fold", no_wrap=index >= left)
-    return table
+def new_table(*columns: str, left: int = 1) -> ReportTable:
+    """An empty table: the first ``left`` columns hold words, the others numbers."""
+    return ReportTable(columns, left)
 
 
-def filled_table(columns: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> Table:
+def filled_table(columns: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> ReportTable:
     """A table of rows of plain words, shown as they are."""
     table = new_table(*columns, left=left)
     for row in rows:
