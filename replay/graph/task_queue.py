@@ -18,7 +18,7 @@ from replay.graph.selection import RankStep
 from replay.trace import EventKind, Trace
 
 PUT, TAKE = "Enqueue", "Dequeue"
-_SMALLEST = 64  # fewer entries are no full queue: torch_npu's holds 4096
+_SMALLEST = 64  # fewer entries are no full queue: torch_npu's holds 4096 (kQueueCapacity)
 _FAR_ABOVE = 4  # times the typical put
 _AT_LEAST_NS = 10 * NS_PER_US
 _AGREE = 0.05  # relative spread of the depths seen at blocked puts
