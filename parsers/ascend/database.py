@@ -116,6 +116,15 @@ def _tables(file: SourceFile, _size: int, _mtime_ns: int) -> frozenset[str] | No
         return None
 
 
+def ranks_in(file: SourceFile) -> frozenset[tuple[Value, ...]]:
+    """Ranks and devices that an export says it is of, none where it does not say or cannot be read."""
+    try:
+        with opened(file) as database:
+            return frozenset(database.rows("RANK_DEVICE_MAP", ("rankId", "deviceId")))
+    except TraceError:
+        return frozenset()
+
+
 @contextmanager
 def opened(file: SourceFile) -> Iterator[Database]:
     """The export, open until the block ends. Raises :class:`TraceError` where it is no readable database."""

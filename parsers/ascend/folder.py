@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 
-from parsers.ascend.database import MAGIC, is_cluster, is_profile, is_statistics, tables_of
+from parsers.ascend.database import MAGIC, is_cluster, is_profile, is_statistics, ranks_in, tables_of
 from parsers.ascend.slices import runs_of
 from parsers.ascend.text import text_of
 from parsers.source import SourceFile
@@ -270,6 +270,14 @@ def _is_raw(file: SourceFile, folder: Path) -> bool:
 
 
 def _exports(databases: Sequence[SourceFile]) -> list[SourceFile]:
-    """One export for each rank that a file name tells, else the newest: msprof writes another at every export."""
+    """One export for each rank that a file name tells, and of the others the newest of each set of ranks and devices.
+
+    msprof writes another at every export, and a file may have been renamed.
+    """
     named = {found[1]: file for file in databases if (found := _EXPORT_OF_RANK.search(file.name))}
-    return list(named.values()) or sorted(databases, key=lambda file: file.name)[-1:]
+    others = sorted((file for file in databases if not _EXPORT_OF_RANK.search(file.name)), key=lambda file: file.name)
+    if len(databases) < 2 or not others:
+        return list(named.values()) or others
+    told = {ranks_in(file) for file in named.values()}
+    newest = {ranks: file for file in others if (ranks := ranks_in(file)) not in told and (ranks or not named)}
+    return [*named.values(), *newest.values()]

@@ -372,6 +372,16 @@ def test_exports_of_all_ranks_may_lie_in_one_folder(tmp_path: Path) -> None:
     assert (len(alone), alone.files) == (23, ("msprof_20240605111111.db",))
 
 
+def test_exports_that_were_renamed_are_told_apart_by_what_they_hold(tmp_path: Path) -> None:
+    """Of ranks 0 and 1; of rank 1 the one that was exported last."""
+    for name, rank in (("first run.db", 0), ("n1_a.db", 1), ("n1_b.db", 1)):
+        db.exported(make.level1(), rank=rank, group=make.GROUP).write(tmp_path / name)
+    change(tmp_path / "n1_b.db", "INSERT INTO META_DATA VALUES ('exported', 'again')")
+    trace = read(tmp_path)
+    assert (trace.ranks, trace.files) == ((0, 1), ("first run.db", "n1_b.db"))
+    assert trace.health.skipped["files that repeat others of their rank"] == 1
+
+
 def test_mindspore_exports_hold_no_framework(tmp_path: Path) -> None:
     """CANN's calls and the device remain; the rank is in the name."""
     rows = [*make.cann(), *make.hardware(), *make.collective()]
