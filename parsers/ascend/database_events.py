@@ -57,9 +57,9 @@ class Export:
     devices: frozenset[int]
 
 
-def read_export(database: Database) -> Export:
-    """All rows. Raises :class:`TraceError` where the export was not finished."""
-    names, writer = Names(database), Writer()
+def read_export(database: Database, names: Names) -> Export:
+    """All rows."""
+    writer = Writer()
     operators = _framework(database, names, writer)
     _steps(database, writer)
     _cann(database, names, writer)

@@ -59,15 +59,12 @@ def decoded(value: Value) -> object:
         return value
 
 
-def memory(database: Database) -> list[Row]:
+def memory(database: Database, names: Names) -> list[Row]:
     """The largest values of MEMORY_RECORD, in bytes there, as rows of ``memory_record.csv``."""
     most: dict[Value, list[int]] = {}
     for component, *sizes in database.rows("MEMORY_RECORD", ("component", "totalAllocated", "totalReserved")):
         numbers = [known(size) for size in sizes]
         most[component] = list(map(max, most.get(component, numbers), numbers))
-    if not most:
-        return []
-    names = Names(database)
     columns = ("Total Allocated(MB)", "Total Reserved(MB)")
     return [
         {"Component": names.text(component)}

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from parsers.ascend.csv_rows import Row
 from parsers.ascend.database import opened
 from parsers.ascend.database_events import read_export
+from parsers.ascend.database_names import Names
 from parsers.ascend.database_tables import communication, matrix, memory, metadata, rank_of_device, steps
 from parsers.ascend.events import Timeline
 from parsers.ascend.folder import Role
@@ -39,10 +40,11 @@ class Statistics:
 def read_profile(file: SourceFile) -> Profile:
     """Raises :class:`TraceError` where the file is no readable database, or its export was not finished."""
     with opened(file) as database:
-        export = read_export(database)
+        names = Names(database)
+        peaks, told = memory(database, names), metadata(database)  # first: damage is told with the timeline
+        export = read_export(database, names)
         ranks = {device: rank_of_device(database, device) for device in export.devices if device >= 0}
-        told = metadata(database)
-        return Profile(file.name, export.timeline, export.kernels, memory(database), told, ranks)
+        return Profile(file.name, export.timeline, export.kernels, peaks, told, ranks)
 
 
 def read_statistics(files: Sequence[SourceFile], recorded_us: float) -> Statistics:

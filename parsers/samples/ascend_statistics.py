@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from parsers.ascend.database import is_sqlite, is_statistics, opened, tables_of
 from parsers.ascend.database_tables import communication
 from parsers.samples import ascend_communication
@@ -17,6 +19,10 @@ def claims_file(file: SourceFile) -> bool:
 
 
 def read(file: SourceFile) -> Samples:
-    """One sample per size, collective and kind of link. Raises :class:`TraceError` where the database is damaged."""
+    """One sample per size, collective and kind of link; notes tell damage.
+
+    Raises :class:`TraceError` where no table can be read.
+    """
     with opened(file) as database:
-        return ascend_communication.samples_of(file.name, communication(database), iter(()))
+        samples = ascend_communication.samples_of(file.name, communication(database), iter(()))
+        return replace(samples, notes=(*samples.notes, *database.damaged))

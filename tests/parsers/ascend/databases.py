@@ -403,3 +403,14 @@ def cluster(
     path.parent.mkdir(parents=True, exist_ok=True)
     fill(path, CLUSTER, rows)
     return path
+
+
+def damage(path: Path, table: str) -> Path:
+    """A database in which the first page of a table is overwritten."""
+    with closing(sqlite3.connect(path)) as connection:
+        (page,) = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = ?", (table,)).fetchone()
+        (size,) = connection.execute("PRAGMA page_size").fetchone()
+    data = bytearray(path.read_bytes())
+    data[(page - 1) * size : page * size] = b"\xff" * size
+    path.write_bytes(data)
+    return path

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
+import msgspec
 import pytest
 
 import parsers
@@ -15,10 +16,15 @@ from replay.trace import Trace
 from tests.parsers.ascend import folders as make
 
 
+def raw(number: int) -> msgspec.Raw:
+    """A number as JSON."""
+    return msgspec.Raw(str(number).encode())
+
+
 def moving(*tasks: tuple[str, int, int]) -> int:
     """Of (type, begin, end) in us."""
     events = [
-        AscendEvent(name=kind, ts=str(begin).encode(), dur=str(end - begin).encode(), args=AscendArgs(task_type=kind))
+        AscendEvent(name=kind, ts=raw(begin), dur=raw(end - begin), args=AscendArgs(task_type=kind))
         for kind, begin, end in tasks
     ]
     rows = timed(events, Counter())

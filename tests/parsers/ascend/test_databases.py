@@ -502,3 +502,10 @@ def test_text_is_used_as_it_is_where_the_export_is_worse(tmp_path: Path) -> None
     trace = read(folder)
     assert len(trace) == 23
     assert any("export again; trace_view.json is used as it is" in told for told in trace.health.warnings)
+
+
+@pytest.mark.parametrize("table", ["MEMORY_RECORD", "META_DATA", "RANK_DEVICE_MAP", "TASK"])
+def test_damage_of_any_table_is_told(table: str, tmp_path: Path) -> None:
+    """Of those that hold no events, too."""
+    trace = read(db.damage(export(tmp_path, make.level1()), table))
+    assert any(f"{table} is damaged after 0 rows" in told for told in trace.health.warnings)

@@ -34,3 +34,11 @@ def test_other_databases_hold_no_samples(tmp_path: Path) -> None:
         connection.execute("CREATE TABLE users (name TEXT)")
     with pytest.raises(TraceError, match="holds no measurement that is known"):
         read_samples([tmp_path / "a.db"])
+
+
+def test_damaged_statistics_are_told(tmp_path: Path) -> None:
+    op = collective(HCCS={"2.0": [12, 1.5]}) | {"Communication Time Info": {"Elapse Time(ms)": 2.0}}
+    op["Communication Bandwidth Info"]["HCCS"] |= {"Transit Size(MB)": 24.0, "Transit Time(ms)": 1.5}
+    path = db.statistics(tmp_path / "analysis.db", {"step": {"collective": {"hcom_allReduce__1@9": op}}})
+    with pytest.raises(TraceError, match="CommAnalyzerBandwidth is damaged after 0 rows"):
+        read_samples([db.damage(path, "CommAnalyzerBandwidth")])
