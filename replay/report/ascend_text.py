@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from rich.console import RenderableType
@@ -17,6 +18,7 @@ from replay.report.words import nbytes_words, ranks_words, short
 
 _SHOWN = 12
 _ID_END = 6
+_DESCRIPTION = 24  # characters of what a job calls a group
 _TIMES = ("count", "total ms", "min us", "avg us", "max us", "share")
 
 
@@ -31,14 +33,18 @@ def ascend_tables(result: Inspection) -> Iterable[RenderableType]:
         for row in facts.operators[:_SHOWN]:
             table.add_row(escape(short(row.op_type)), row.core, *_cells(row.durations))
         yield table
+        yield from _rest(facts.operators)
     yield from cube_tables(facts.gemm, facts.cube)
     if facts.communication:
         yield heading("Communication operators")
         columns = ("count", "total ms", "avg us", "max us", "transfer ms", "wait ms", "bytes", "algorithm")
         table = new_table("operator", "group", *columns, left=2)
+        alike = Counter(description for description, _ in {(row.description, row.group) for row in facts.communication})
         for line in facts.communication[:_SHOWN]:
-            table.add_row(escape(short(line.operator)), escape(_group(line)), *_communication_cells(line))
+            group = _group(line, alone=alike[line.description] == 1)
+            table.add_row(escape(short(line.operator)), escape(group), *_communication_cells(line))
         yield table
+        yield from _rest(facts.communication)
     if facts.links:
         yield heading("Links, summed over planes (as in communication.json)")
         table = new_table("link", "collectives", "bytes", "transit ms", "GB/s")
@@ -52,6 +58,7 @@ def ascend_tables(result: Inspection) -> Iterable[RenderableType]:
         for call in facts.host_api[:_SHOWN]:
             table.add_row(escape(call.level), escape(short(call.api)), *_cells(call.durations))
         yield table
+        yield from _rest(facts.host_api)
     if "peak_reserved_gib" in result.memory:
         peaks = (result.memory["peak_gib"], result.memory["peak_reserved_gib"])
         allocated, reserved = ("-" if peak is None else f"{peak:.2f}" for peak in peaks)
@@ -60,6 +67,7 @@ def ascend_tables(result: Inspection) -> Iterable[RenderableType]:
     if facts.steps:
         yield heading("Steps by Ascend's definitions, ms: counted (as in step_trace_time.csv)")
         yield _steps(facts.steps)
+        yield from _rest(facts.steps)
 
 
 def _steps(rows: Sequence[StepRow]) -> ReportTable:
@@ -74,9 +82,17 @@ def _steps(rows: Sequence[StepRow]) -> ReportTable:
     return table
 
 
-def _group(line: CommunicationRow) -> str:
-    """What the job calls the group, else the end of its id, as names of operators have it."""
-    return line.description or (f"...{line.group[-_ID_END:]}" if len(line.group) > _ID_END else line.group)
+def _rest(rows: Sequence[object]) -> Iterable[Text]:
+    """How many rows are not shown, if any."""
+    if len(rows) > _SHOWN:
+        yield Text(f"  {len(rows) - _SHOWN} more in --json")
+
+
+def _group(line: CommunicationRow, *, alone: bool) -> str:
+    """What the job calls the group, and where others are called the same, the end of its id as operators have it."""
+    end = f"...{line.group[-_ID_END:]}" if len(line.group) > _ID_END else line.group
+    called = short(line.description, _DESCRIPTION)
+    return called if called and alone else f"{called} {end}".strip()
 
 
 def _communication_cells(line: CommunicationRow) -> tuple[str, ...]:

@@ -1,0 +1,42 @@
+"""Ascend's statistics as the terminal shows them."""
+
+from __future__ import annotations
+
+from io import StringIO
+from types import SimpleNamespace
+from typing import cast
+
+from rich.console import Console
+
+from replay.report.ascend import AscendFacts, CommunicationRow, Durations
+from replay.report.ascend_text import ascend_tables
+from replay.report.result import Inspection
+
+
+def shown(rows: list[CommunicationRow]) -> list[str]:
+    """Lines of the table of collectives."""
+    facts = AscendFacts("measured", (), tuple(rows), (), (), ())
+    out = StringIO()
+    Console(file=out, width=120).print(*ascend_tables(cast("Inspection", SimpleNamespace(ascend=facts, memory={}))))
+    return out.getvalue().splitlines()
+
+
+def row(group: str, description: str) -> CommunicationRow:
+    """One all-reduce of a group."""
+    return CommunicationRow(
+        "hcom_allReduce_", group, description, Durations(1, 1.0, 1.0, 1.0, 1.0, 1.0), 1.0, 0.0, 8, ""
+    )
+
+
+def test_groups_that_are_called_the_same_are_told_apart() -> None:
+    """By the end of their ids; a job of many ranks has many of each kind."""
+    text = "\n".join(shown([row("1234567890123", "tp"), row("1234567890456", "tp"), row("9876543210789", "default")]))
+    assert all(name in text for name in ("tp ...890123", "tp ...890456", "default "))
+    assert "210789" not in text
+
+
+def test_rows_that_are_not_shown_are_counted() -> None:
+    """Twelve of fourteen."""
+    lines = shown([row(f"12345678{number:04}", "") for number in range(14)])
+    assert sum("hcom_allReduce_" in line for line in lines) == 12
+    assert lines[-1].strip() == "2 more in --json"
