@@ -21,6 +21,7 @@ from parsers.ascend.groups import Member
 from parsers.ascend.hccl import HcclOp
 from replay.core.columns import Bool, Float64, Int64
 from replay.core.units import NS_PER_US
+from replay.trace import MISSING
 
 _FURTHEST = 4096  # counts that ranks may be apart
 _SAMPLE = 64  # operators that judge a shift
@@ -154,7 +155,6 @@ def _kinds(ops: _Counted, codes: dict[tuple[object, ...], int]) -> Int64:
     """A code for what must be equal on all members: not the counts of operators whose parts differ."""
     found = []
     for op in ops.op:
-        uneven = op.operator.lower().rstrip("c").endswith("v")
         kind = "pair" if op.pairwise else op.operator.lower()
-        found.append(codes.setdefault((kind, -1 if uneven else op.count, op.dtype), len(codes)))
+        found.append(codes.setdefault((kind, MISSING if op.uneven else op.count, op.dtype), len(codes)))
     return np.array(found, np.int64)

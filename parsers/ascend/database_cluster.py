@@ -9,6 +9,7 @@ from parsers.ascend.csv_rows import Row
 from parsers.ascend.database import Database, opened
 from parsers.ascend.database_names import known
 from parsers.ascend.database_tables import STEP_PARTS, decoded, operator_key
+from parsers.ascend.steps import ranks_of
 from parsers.source import SourceFile
 
 Object = dict[str, Any]
@@ -94,9 +95,10 @@ def _communicators(database: Database) -> list[Object]:
     found = []
     for table in _GROUPS:
         for ranks, name, number, description in database.rows(table, ("rank_set", "group_name", "group_id", "pg_name")):
-            members = [int(rank) for rank in str(ranks).strip("() ").split(",") if rank.strip().isdigit()]
             told = {"group_name": name, "group_id": number, "pg_name": description}
-            found.append({"rank_set": members} | {key: str(value) for key, value in told.items() if value})
+            found.append(
+                {"rank_set": list(ranks_of(str(ranks)))} | {key: str(value) for key, value in told.items() if value}
+            )
     return found
 
 

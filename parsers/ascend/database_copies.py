@@ -10,8 +10,8 @@ import re
 from bisect import bisect_right
 from collections import defaultdict
 
-from parsers._numbers import Scalar, integer, us_to_ns
-from parsers.ascend.events import AscendEvent, Timeline
+from parsers._numbers import Scalar, us_to_ns
+from parsers.ascend.events import AscendEvent, Timeline, connection_of
 
 COPY_TASK = "MEMCPY_ASYNC"
 _BY_BUS, _ON_DEVICE = "PCIE_DMA_SQE", "SDMA_SQE"
@@ -29,9 +29,9 @@ def tell_engines(timeline: Timeline) -> None:
     queued = _Queue(timeline) if bare else None
     if queued is None or queued.is_empty:
         return
-    call_of = {_connection(event): event for event in reversed(timeline.rows["cann"])}
+    call_of = {connection_of(event): event for event in reversed(timeline.rows["cann"])}
     for event in bare:
-        call = call_of.get(_connection(event))
+        call = call_of.get(connection_of(event))
         direction = queued.direction(call) if call is not None else ""
         if direction and event.args is not None:
             event.args.task_type = engine_of(direction)
@@ -66,7 +66,3 @@ class _Queue:
 def _ns(event: AscendEvent) -> tuple[int, int]:
     (start, dur), _ = us_to_ns([event.ts, event.dur])
     return int(start), int(dur)
-
-
-def _connection(event: AscendEvent) -> int:
-    return integer(event.args.connection) if event.args is not None else -1

@@ -8,11 +8,11 @@ import msgspec
 
 from parsers._numbers import INT64_MAX
 from parsers.ascend.database import Database, Value
+from parsers.ascend.text import NONE
 from replay.core.errors import TraceError
 from replay.trace import MISSING
 
 _INTEGER = re.compile(r"\s*-?\d{1,20}\s*")
-_NONE = 2**32 - 1  # -1 as uint32
 _API_TYPES = {
     5000: "runtime", 5500: "communication", 10000: "node", 15000: "model", 20000: "acl",
     50001: "op", 50002: "queue", 50003: "trace", 50004: "mstx",
@@ -45,7 +45,7 @@ def integer_of(value: Value) -> int | None:
 def known(value: Value) -> int:
     """A number that names or counts something, -1 where there is none, or CANN's own -1 (4294967295)."""
     number = value if type(value) is int else integer_of(value)
-    return MISSING if number is None or number < 0 or number == _NONE or number > INT64_MAX else number
+    return MISSING if number is None or number < 0 or number == NONE or number > INT64_MAX else number
 
 
 class Names:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable
 
-from parsers._numbers import Scalar, integer
-from parsers.ascend.events import AscendEvent, Timeline
+from parsers._numbers import Scalar
+from parsers.ascend.events import AscendEvent, Timeline, connection_of
 from parsers.ascend.lanes import device_number
 
 _OF_DEVICE = ("device", "communication", "overlap")
@@ -58,11 +58,11 @@ class _Hosts:
         self._of_connection: dict[int, int] = {}
         for role in _OF_DEVICE[:2]:
             for event in timeline.rows[role]:
-                if (number := _connection(event)) > 0:
+                if (number := connection_of(event)) > 0:
                     self._of_connection.setdefault(number, process[event.pid])
         votes: dict[Scalar, Counter[int]] = defaultdict(Counter)
         for event in timeline.rows["cann"]:
-            if (device := self._of_connection.get(_connection(event))) is not None:
+            if (device := self._of_connection.get(connection_of(event))) is not None:
                 votes[event.tid][device] += 1
         heads = {end.id: process[end.pid] for end in timeline.arrows["op"] if end.ph != "s" and end.pid in process}
         for end in timeline.arrows["op"]:
@@ -72,9 +72,5 @@ class _Hosts:
 
     def device_of(self, event: AscendEvent) -> int:
         """Device of one row."""
-        device = self._of_connection.get(_connection(event), -1)
+        device = self._of_connection.get(connection_of(event), -1)
         return device if device >= 0 else self._of_thread.get(event.tid, self._first)
-
-
-def _connection(event: AscendEvent) -> int:
-    return integer(event.args.connection) if event.args is not None else -1

@@ -17,7 +17,7 @@ import msgspec
 from parsers._categories import MODULE_PREFIX, SKIPPED_PHASES
 from parsers._chrome_events import Args, Event, Losses, events
 from parsers._chrome_stream import ChromeStream
-from parsers._numbers import Scalar
+from parsers._numbers import Scalar, integer
 from replay.trace import MISSING
 
 _ARROWS: dict[Scalar, str] = {"HostToDevice": "launch", "async_npu": "op"}
@@ -112,6 +112,11 @@ class Timeline:
 def place(event: Event) -> Place:
     """Where and when an event begins, as arrows name it."""
     return event.pid, event.tid, bytes(event.ts).strip(b'" ')
+
+
+def connection_of(event: AscendEvent) -> int:
+    """``connection_id`` of a row, -1 none."""
+    return integer(event.args.connection) if event.args is not None else MISSING
 
 
 def read_timeline(streams: list[ChromeStream]) -> Timeline:

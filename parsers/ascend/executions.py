@@ -13,12 +13,13 @@ from operator import attrgetter
 import numpy as np
 
 from parsers._numbers import integer, integers
+from parsers.ascend.text import NONE
 from parsers.ascend.timed import Timed
 from replay.core.columns import Int64
+from replay.trace import MISSING
 
 # the same call as its layers show it, outermost first
 _CALLS = tuple(map(re.compile, (r"AscendCL@aclmdl(?:RI)?Execute", r"Model@\w*Execute", r"Runtime@ModelExecute")))
-_NO_MODEL = 2**32 - 1  # -1 as uint32: an operator of its own
 _MODEL, _COMM_MODEL = attrgetter("model"), attrgetter("comm_model")
 
 
@@ -26,7 +27,7 @@ def executed(cann: Timed, device: Timed) -> dict[int, int]:
     """Device row → the call that executed its model, for rows that no later call launched by themselves."""
     calls = _calls(cann)
     model = np.maximum(*(integers(list(map(read, device.args))) for read in (_MODEL, _COMM_MODEL)))
-    model[model == _NO_MODEL] = -1
+    model[model == NONE] = MISSING  # an operator of its own
     if not len(calls) or not (model >= 0).any():
         return {}
     begins = {number: _begins(device, np.flatnonzero(model == number)) for number in np.unique(model[model >= 0])}

@@ -7,7 +7,7 @@ An operator names the last three characters of its communicator's id. The whole 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from parsers.ascend.communicators import communicator_id
@@ -66,24 +66,21 @@ def _full_id(op: HcclOp, listed: Iterable[str], *, alone: bool) -> str:
 
 
 def groups_of(
-    ranks: dict[int, dict[int, Member]], settings: Sequence[Settings], sizes: dict[str, int]
+    ranks: Mapping[int, Mapping[int, Member]], settings: Sequence[Settings], sizes: Mapping[str, int]
 ) -> tuple[Group, ...]:
     """Every group met: its members where the metadata lists them or all are in the input, else the size that shows.
 
     What two ranks use to send each what the other receives is theirs alone: torch_npu has a communicator a pair.
 
-    ``ranks`` holds the collectives of every rank by its number.
+    ``ranks`` holds the collectives of every rank by its number, ``sizes`` the fewest members of every group they use.
     """
     listed = {group.name: group for own in settings for group in own.groups}
-    fewest = dict(sizes)
     users: dict[str, dict[int, Counter[CollectiveKind]]] = defaultdict(lambda: defaultdict(Counter))
     for rank, member in ((rank, member) for rank, own in ranks.items() for member in own.values()):
         users[member.group][rank][member.op.kind] += 1
-        seen = max(member.op.rank_size, max(member.op.peers, default=MISSING) + 1)
-        fewest[member.group] = max(fewest.get(member.group, MISSING), seen)
     rest = []
     for name in (name for name in users if name and name not in listed):
-        size = fewest[name] if fewest[name] > 1 else 2 if _answer(*users[name].values()) else MISSING
+        size = sizes[name] if sizes[name] > 1 else 2 if _answer(*users[name].values()) else MISSING
         complete = tuple(sorted(users[name])) if size == len(users[name]) else ()
         rest.append(Group(name, "", complete, size))
     return (*listed.values(), *rest)

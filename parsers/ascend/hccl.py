@@ -19,7 +19,8 @@ import numpy as np
 from parsers._comm_names import dtype_nbytes, kind_of_name
 from parsers._numbers import integer, integers
 from parsers.ascend.events import Timeline
-from parsers.ascend.tasks import DTYPES, EITHER_SIDE, MOST_RANKS, NO_DTYPES, PAYLOADS, TRANSIT
+from parsers.ascend.tasks import DTYPES, EITHER_SIDE, NO_DTYPES, PAYLOADS, TRANSIT
+from parsers.ascend.text import MOST_RANKS, NONE
 from parsers.ascend.timed import Timed
 from replay.core.columns import Bool, Int64
 from replay.trace import MISSING, CollectiveKind
@@ -34,7 +35,6 @@ _PAIRWISE = (CollectiveKind.SEND, CollectiveKind.RECV, CollectiveKind.SEND_RECV)
 _ACKNOWLEDGED = "notify_wait"
 _NOTIFY_BYTES = 8  # of an RDMA task that only signals
 _TO_ACKNOWLEDGE, _TO_BARRIER = 2, 4  # tasks from the last payload on; sends and receives have no barrier
-_NO_COUNT = 2**32 - 1
 _ALL_OF_IT = 0.9  # half of it would be one direction of two
 
 
@@ -71,6 +71,16 @@ class HcclOp:
     def kind(self) -> CollectiveKind:
         """Kind by the operator's name, and of a batched exchange by its direction."""
         return self.direction or kind_of_name(self.operator)
+
+    @property
+    def uneven(self) -> bool:
+        """Whether ranks may give different counts: allGatherv, alltoallvc, batchSendRecv."""
+        return self.operator.lower().rstrip("c").endswith("v")
+
+    @property
+    def fewest_members(self) -> int:
+        """How many ranks its group must have by its size and the members that show in its sub-tasks, 0 unknown."""
+        return max(self.rank_size, max(self.peers, default=MISSING) + 1)
 
     @property
     def pairwise(self) -> bool:
@@ -181,13 +191,12 @@ def buffer_counts(op: HcclOp, size: int) -> tuple[int, int]:
     over all parts in the operators whose name ends in v (hccl, op_base.cc and GetHcclDfxOpInfoDataCount).
     """
     count, whole = op.count, op.count * size if size > 0 and op.count >= 0 else MISSING
-    parted = op.operator.lower().rstrip("c").endswith("v")
     if op.kind == CollectiveKind.ALL_TO_ALL:
-        return (count, MISSING) if parted else (whole, whole)
+        return (count, MISSING) if op.uneven else (whole, whole)
     if op.kind in (CollectiveKind.ALL_GATHER, CollectiveKind.GATHER):
-        return (MISSING, count) if parted else (count, whole)
+        return (MISSING, count) if op.uneven else (count, whole)
     if op.kind in (CollectiveKind.REDUCE_SCATTER, CollectiveKind.SCATTER):
-        return (MISSING, count) if parted else (whole, count)
+        return (MISSING, count) if op.uneven else (whole, count)
     return count, count
 
 
@@ -241,7 +250,7 @@ def _op(tasks: _SubTasks, row: int, threads: dict[str, str]) -> HcclOp:
         told,
         row=row,
         group=told.group or (named[1] or "" if named else ""),
-        count=MISSING if count == _NO_COUNT else count,
+        count=MISSING if count == NONE else count,
         dtype=DTYPES.get(dtype, "" if dtype in NO_DTYPES else dtype),
         algorithm=str(args.algorithm or ""),
         rank_size=size if (size := integer(args.rank_size)) <= MOST_RANKS else MISSING,

@@ -41,12 +41,11 @@ def job_of(
     for rank, own in members.items():
         for member in own.values():
             users[member.group].add(rank)
-            shown = max(member.op.rank_size, max(member.op.peers, default=MISSING) + 1)
-            sizes[member.group] = max(sizes.get(member.group, 0), shown)
+            sizes[member.group] = max(sizes.get(member.group, 0), member.op.fewest_members)
     known = {group.name for told in settings for group in told.groups} | {group.name for group in cluster.groups}
     unknown = {name: ranks for name, ranks in users.items() if name not in known}
     listed = Settings(groups=(*cluster.groups, *matched(cluster.rank_sets, unknown, sizes)))
-    groups = groups_of(dict(members), [*settings, listed], sizes)
+    groups = groups_of(members, [*settings, listed], sizes)
     world, evidence = _world(members, settings, groups, cluster)
     stated = next((told.sizes for told in settings if told.sizes), cluster.sizes)
     return Job(groups, world, evidence, _consistent(stated, world))

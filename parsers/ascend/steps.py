@@ -37,5 +37,6 @@ def step_row(row: Row, rank: int, stage: tuple[int, ...] = ()) -> StepTableRow:
 
 
 def ranks_of(index: str) -> tuple[int, ...]:
-    """Ranks of a stage as written: ``(0, 1, 2, 3)``; of one rank: ``3``."""
-    return tuple(sorted({rank for digits in re.findall(r"\d+", index) if (rank := rank_number(digits)) >= 0}))
+    """Ranks in the order written: ``(0, 1, 2, 3)``; of one rank: ``3``."""
+    numbers = map(rank_number, re.findall(r"\d+", index))
+    return tuple(dict.fromkeys(rank for rank in numbers if rank >= 0))

@@ -70,7 +70,6 @@ EITHER_SIDE = frozenset({  # over UB, by whichever side the algorithm likes
     "dpu_write_with_notify",
 })  # fmt: skip
 TRANSIT = frozenset({"memcpy", "reduce_inline", "reduce tbe", "reduce_tbe"}) | PAYLOADS | EITHER_SIDE
-MOST_RANKS = 1 << 24  # larger numbers are -1 as unsigned ones, for the rank itself, or damaged
 
 
 @dataclass(frozen=True, slots=True)

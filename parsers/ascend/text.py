@@ -12,9 +12,9 @@ from parsers._numbers import us_to_ns
 from replay.trace import MISSING
 
 _DIMS = re.compile(r"-?\d+")
-_NONE = 2**32 - 1  # CANN's -1
+NONE = 2**32 - 1  # how CANN writes -1: unknown, or the rank itself
 _MOST = 10**18
-_MOST_RANKS = 10**7
+MOST_RANKS = 10**7  # larger numbers of ranks are damaged
 _BYTE_ORDER_MARKS = ((b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"), (b"\xef\xbb\xbf", "utf-8-sig"))
 _MISSING_WORDS = frozenset({"", "n/a", "na", "nan", "null", "none", "-"})
 
@@ -55,13 +55,13 @@ def whole(text: object, unit: int) -> int:
 def count(text: object) -> int:
     """A number that counts or names something, -1 where there is none; some releases write it as a float."""
     value = number(text, MISSING)
-    return int(value) if 0 <= value < _MOST and value != _NONE and value.is_integer() else MISSING
+    return int(value) if 0 <= value < _MOST and value != NONE and value.is_integer() else MISSING
 
 
 def rank_number(text: object) -> int:
     """Number of a rank or of ranks, -1 where there is none that a job could have."""
     value = count(text)
-    return value if value < _MOST_RANKS else MISSING
+    return value if value < MOST_RANKS else MISSING
 
 
 @lru_cache(maxsize=4096)
