@@ -14,7 +14,7 @@ import numpy as np
 from hwprofiles import HardwareProfile
 from hwprofiles.fitted import Fitted
 from replay.core.columns import Float64, Int8
-from replay.core.dtypes import canonical, rate_parameter
+from replay.core.dtypes import rate_parameter
 from replay.core.evidence import Grade
 from replay.cost_model import Values
 
@@ -112,7 +112,7 @@ def engine_of(profile: HardwareProfile, dtype: str) -> GradedEngine | None:
 
 def datasheet(profile: HardwareProfile, dtype: str) -> Engine | None:
     """From peak, memory bandwidth and number of cores; ``None`` where the profile lacks peak or bandwidth."""
-    peak, bandwidth = _peak(profile, dtype), profile.get("hbm_bytes_per_s")
+    peak, bandwidth = profile.get(rate_parameter(dtype)), profile.get("hbm_bytes_per_s")
     if peak is None or bandwidth is None:
         return None
     cores = profile.get("cores") or 100.0
@@ -123,13 +123,6 @@ def datasheet(profile: HardwareProfile, dtype: str) -> Engine | None:
         engine = replace(engine, cube_side=side, **cubes)
     floor = profile.get("kernel_floor_ns")
     return engine if floor is None else replace(engine, floor_ns=floor)
-
-
-def _peak(profile: HardwareProfile, dtype: str) -> float | None:
-    """As the profile says; TF32 and HF32 are half of 16 bits wherever a datasheet gives both (A100, H100, MI300X)."""
-    half = profile.get("bf16_flop_per_s")
-    told = profile.get(rate_parameter(dtype))
-    return half / 2 if told is None and half is not None and canonical(dtype) == "tf32" else told
 
 
 def _weakest(profile: HardwareProfile, rate: str) -> Grade:

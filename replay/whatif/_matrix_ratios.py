@@ -33,6 +33,7 @@ median of SimuMax's 514 shapes), and 0.88 is assumed."""
 KERNEL: Doubt = (0.5, 2.0)  # attention and what tells no shape: another device means another kernel as well
 
 BF16 = Elements(2, 2, 2)
+_STAND_INS = {"tf32": ("fp32",)}
 
 Shaped = tuple[str, Int64, dict[str, Float64]]
 """Data type of GEMMs, which ops, and their sizes (:mod:`replay.samples`)."""
@@ -40,10 +41,9 @@ Shaped = tuple[str, Int64, dict[str, Float64]]
 
 def matrix_rate(source: HardwareProfile, target: HardwareProfile, dtype: str) -> tuple[float, tuple[Grade, Doubt], str]:
     """Ratio, grade with doubt, and formula of matrix work of unknown sizes."""
-    old, new = _engine(source, dtype), _engine(target, dtype)
+    (was, old), (now, new) = _engine(source, dtype), _engine(target, dtype)
     before, after = _rate(old.engine), _rate(new.engine)
-    known = [dtype if engine_of(profile, dtype) is not None else "bf16" for profile in (source, target)]
-    formula = f"measured x matrix rate {known[0]} {before / 1e12:.0f} / {known[1]} {after / 1e12:.0f} TFLOP/s"
+    formula = f"measured x matrix rate {was} {before / 1e12:.0f} / {now} {after / 1e12:.0f} TFLOP/s"
     return before / after, (max(old.grade, new.grade, Grade.EXTRAPOLATED), KERNEL), formula
 
 
@@ -74,15 +74,12 @@ def gemm_ratios(
 ) -> Iterator[tuple[Int64, Float64, tuple[Int64, Doubt], str]]:
     """Ops, their ratios, grades with doubt, and formula."""
     for dtype, ops, sizes in shapes:
-        engines = _engine(source, dtype), _engine(target, dtype)
-        old, new = (gemm.columns_ns(engine.engine, sizes) for engine in engines)
-        grade = np.maximum(*(engine.grades(sizes) for engine in engines)).astype(np.int64)
-        yield (
-            ops,
-            new / old,
-            (grade, _gemm_doubt(engines)),
-            f"measured x GEMM model(new) / model(old), {dtype}, by shape",
-        )
+        (was, before), (now, after) = _engine(source, dtype), _engine(target, dtype)
+        old, new = (gemm.columns_ns(graded.engine, sizes) for graded in (before, after))
+        grade = np.maximum(before.grades(sizes), after.grades(sizes)).astype(np.int64)
+        types = was if was == now else f"{now} for {was}"
+        formula = f"measured x GEMM model(new) / model(old), {types}, by shape"
+        yield ops, new / old, (grade, _gemm_doubt((before, after))), formula
 
 
 def _gemm_doubt(engines: tuple[GradedEngine, GradedEngine]) -> Doubt:
@@ -124,12 +121,16 @@ def _sizes(shapes: GemmShapes, ops: Int64, dtype: str) -> dict[str, Float64]:
     return sizes | {name: np.full(len(ops), value) for name, value in elements.items()}
 
 
-def _engine(profile: HardwareProfile, dtype: str) -> GradedEngine:
-    """Matrix units at a data type, at BF16's where a profile does not know that type."""
-    found = engine_of(profile, dtype) or engine_of(profile, "bf16")
-    if found is None:
-        raise RefusedError(
-            f"{OPTION}: the profile {profile.name} has no bf16_flop_per_s and hbm_bytes_per_s, which matrix "
-            "multiplications need; add them to the profile"
-        )
-    return found
+def _engine(profile: HardwareProfile, dtype: str) -> tuple[str, GradedEngine]:
+    """What a device multiplies a data type in, and its matrix units at that.
+
+    A type that the profile does not know is taken for one that a device without it would use, and graded assumed: FP32
+    for TF32 and HF32 (V100, MI250), else BF16.
+    """
+    for word in dict.fromkeys((dtype, *_STAND_INS.get(dtype, ()), "bf16")):
+        if (found := engine_of(profile, word)) is not None:
+            return word, found if word == dtype else GradedEngine(found.engine, None, Grade.ASSUMED)
+    raise RefusedError(
+        f"{OPTION}: the profile {profile.name} has no bf16_flop_per_s and hbm_bytes_per_s, which matrix "
+        "multiplications need; add them to the profile"
+    )

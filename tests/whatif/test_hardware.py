@@ -61,19 +61,31 @@ def test_a_large_gemm_follows_arithmetic_and_a_thin_one_memory() -> None:
     assert thin < large
 
 
-def test_products_of_a_kernel_table_go_by_their_own_shape_and_type() -> None:
-    """FP32 without operator shapes: 8192³ follows the FP32 rates, 4 to 1; cut to HF32 those of half of BF16, 1 to 2."""
-    old, new = (
-        profile(name, bf16_flop_per_s=peak, fp32_flop_per_s=slow, hbm_bytes_per_s=1e15, l2_bytes_per_s=1e16, cores=100)
-        for name, peak, slow in (("a", 1e14, 4e13), ("b", 2e14, 1e13))
-    )
+@pytest.mark.parametrize(
+    ("hf32", "rates", "expected", "types"),
+    [
+        (0, {"tf32_flop_per_s": 1e14, "fp32_flop_per_s": 1e13}, 4.0, "fp32"),  # FP32: 40 to 10 TFLOP/s
+        (1, {"tf32_flop_per_s": 1e14, "fp32_flop_per_s": 1e13}, 0.5, "tf32"),  # cut to HF32: 50 to 100
+        (1, {"fp32_flop_per_s": 1e13}, 5.0, "fp32 for tf32"),  # a device without TF32: 50 to FP32's 10
+        (1, {}, 0.25, "bf16 for tf32"),  # one that knows neither: 50 to BF16's 200
+    ],
+)
+def test_products_of_a_kernel_table_go_by_their_own_shape_and_type(
+    hf32: int, rates: dict[str, float], expected: float, types: str
+) -> None:
+    """8192³ without operator shapes, memory without end."""
+    fast = {"hbm_bytes_per_s": 1e15, "l2_bytes_per_s": 1e16, "cores": 100}
+    old = profile("a", bf16_flop_per_s=1e14, tf32_flop_per_s=5e13, fp32_flop_per_s=4e13, **fast)
+    new = profile("b", bf16_flop_per_s=2e14, **rates, **fast)
     trace = trace_of(launched("MatMulV3_1", HOST, 40, 50, 1000, 1))
     [kernel] = np.flatnonzero(trace.is_device)
-    for hf32, expected in ((0, 4.0), (1, 0.5)):
-        listed = replace(trace, details=matmul_details(int(kernel), hf32))
-        graph = graph_of(listed)
-        [op] = np.flatnonzero(graph.event == kernel)
-        assert retime(graph, listed, Devices(old, new)).factor[op] == pytest.approx(expected, rel=0.05)
+    listed = replace(trace, details=matmul_details(int(kernel), hf32))
+    graph = graph_of(listed)
+    [op] = np.flatnonzero(graph.event == kernel)
+    found = retime(graph, listed, Devices(old, new))
+    assert found.factor[op] == pytest.approx(expected, rel=0.05)
+    assert found.grade[op] == (Grade.ASSUMED if " for " in types else Grade.DATASHEET)
+    assert f", {types}, by shape" in found.formulas[int(found.reason[op])]
 
 
 def matmul_details(event: int, hf32: int) -> KernelDetails:
