@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import reduce
 from pathlib import Path
@@ -193,12 +193,13 @@ def _on_host(trace: Trace) -> Health:
     return Health(warnings=(f"rank {listed(bare)}: {told}",) if bare else ())
 
 
-def _why_not(folders: Sequence[RankFiles]) -> str:
-    """What was found instead of a timeline, and how to get one."""
+def _why_not(folders: Sequence[RankFiles], damage: Iterable[str] = ()) -> str:
+    """What was found instead of a timeline, with what is damaged of it, and how to get one."""
     found = Counter(role.value for folder in folders for role, files in folder.files.items() for _ in files)
     what = ", ".join(f"{count} {word if count == 1 else _several(word)}" for word, count in sorted(found.items()))
     if any(folder.has_events for folder in folders):
-        return f"no file of the Ascend output holds any event ({what}): nothing was recorded, or nothing was exported"
+        reason = "; ".join(dict.fromkeys(damage)) or "nothing was recorded, or nothing was exported"
+        return f"no file of the Ascend output holds any event ({what}): {reason}"
     how = "record with torch_npu's profiler and keep trace_view.json or its sqlite export, or msprof's msprof_*.json"
     return f"the Ascend output holds no timeline ({what}), and without one nothing can be replayed; {how}"
 
@@ -220,7 +221,7 @@ def _usable(ranks: list[Rank], folders: Sequence[RankFiles], cluster: Cluster) -
     found = [rank for rank in ranks if len(rank.content.rows) or any(rank is other for other in summed)]
     seen = sum(rank.health.events for rank in ranks)
     if not found and not seen:
-        raise RefusedError(_why_not(folders))
+        raise RefusedError(_why_not(folders, (text for rank in ranks for text in rank.health.warnings)))
     if not found:
         raise TraceError(f"{ranks[0].file}: {seen} records, none of which is an event with a time and a duration")
     return found

@@ -313,6 +313,14 @@ def test_an_export_without_rows_says_so(tmp_path: Path) -> None:
         read(path)
 
 
+def test_an_export_whose_rows_are_lost_says_so(tmp_path: Path) -> None:
+    """It was recorded, but is damaged: no one should record it again for that."""
+    path = export(tmp_path, make.level1())
+    change(path, *(f"DELETE FROM {table}" for table in db.SCHEMA if table not in ("STRING_IDS", "TASK")))
+    with pytest.raises(RefusedError, match=r"holds any event \(1 sqlite export\): .*TASK is damaged after 0 rows"):
+        read(db.damage(path, "TASK"))
+
+
 def test_text_is_used_where_it_is_whole(tmp_path: Path) -> None:
     """The export beside it says the same, and is counted."""
     folder = make.write(tmp_path, 0, make.level1())
