@@ -46,8 +46,11 @@ def _deal(
 ) -> None:
     for role in roles:
         for event in timeline.rows[role]:
-            if (part := parts.get(device_of(event))) is not None:
+            part = parts.get(device_of(event))
+            if part is not None:
                 part.rows[role].append(event)
+            else:
+                timeline.skipped["derived rows of devices without tasks"] += 1
 
 
 class _Hosts:
@@ -68,7 +71,9 @@ class _Hosts:
         for end in timeline.arrows["op"]:
             if end.ph == "s" and end.id in heads:
                 votes[end.tid][heads[end.id]] += 1
-        self._of_thread = {thread: count.most_common(1)[0][0] for thread, count in votes.items()}
+        self._of_thread = {
+            thread: min(count, key=lambda device: (-count[device], device)) for thread, count in votes.items()
+        }
 
     def device_of(self, event: AscendEvent) -> int:
         """Device of one row."""

@@ -16,7 +16,7 @@ from parsers.ascend.folder import RankFiles, Role, role_of
 from parsers.ascend.kernels import KernelRow, read_kernels
 from parsers.ascend.matrix import links_of, partners, sizes_of
 from parsers.ascend.memory import read_memory
-from parsers.ascend.steps import read_steps
+from parsers.ascend.steps import ranks_of, read_steps
 from parsers.ascend.tables import operators, read_described
 from parsers.source import SourceFile
 from replay.trace import CollectiveKind, MemoryPeak, Trace
@@ -180,6 +180,14 @@ def test_step_tables_of_every_release(tmp_path: Path, text: str, step: str, part
     assert role_of(file.head()) is Role.STEPS
     (row,) = read_steps([file], 0, Losses())
     assert (row.step, len(row.parts_ms), row.parts_ms[0][1]) == (step, parts, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "ranks"), [("(0, 4)", (0, 4)), ("(4,0)", (4, 0)), ("3", (3,)), ("(2,)", (2,)), ("None", ()), ("", ())]
+)
+def test_sets_of_ranks_keep_the_order_in_which_they_are_written(text: str, ranks: tuple[int, ...]) -> None:
+    """A rank's number inside of its communicator is its place."""
+    assert ranks_of(text) == ranks
 
 
 def test_the_number_of_a_communicator_is_a_hash_of_its_name() -> None:

@@ -137,6 +137,24 @@ def test_devices_of_one_timeline_are_apart() -> None:
     assert len(launches(first)) == len(launches(second)) == 2
 
 
+def test_sums_of_a_device_without_tasks_are_counted() -> None:
+    """A device that was recorded, but did nothing, is no rank."""
+    idle = [*folders.named(777, "Overlap Analysis", {0: "Free"}, "NPU 9"), folders.row(777, 0, "Free", (0, 300))]
+    timeline = timeline_of([*make.eager(), *make.second_device(), *idle])
+    assert len(by_device(timeline)) == 2
+    assert timeline.skipped["derived rows of devices without tasks"] == 1
+
+
+def test_a_thread_that_calls_two_devices_equally_often_is_of_the_first() -> None:
+    """Whatever the order of the rows: the wait, which names no device, follows."""
+    for order in (1, -1):
+        calls = [make.call("Node@launch", (30 + at, 31 + at), number, tid=104) for at, number in enumerate((3, 1))]
+        wait = make.call("AscendCL@aclrtSynchronizeDevice", (40, 45), tid=104)
+        rows = [*make.eager(), *make.second_device(), *calls[::order], wait]
+        first, _ = (read_rows(part, keep_modules=True) for part in by_device(timeline_of(rows)))
+        assert "AscendCL@aclrtSynchronizeDevice" in names_of(first)
+
+
 def test_one_device_is_left_as_it_is() -> None:
     """The very timeline."""
     timeline = timeline_of(make.eager())
