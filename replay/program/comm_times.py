@@ -18,7 +18,7 @@ from replay.core.columns import Bool, Float64, Int8, Int64
 from replay.core.evidence import Grade
 from replay.graph.types import OpKind
 from replay.layout import Layout
-from replay.program import assumed_link
+from replay.program.assumed_link import AssumedLink
 from replay.program.groups import Family, members
 from replay.program.keys import P2P_PARTS, BlockKey
 from replay.program.links import Links, Moved
@@ -38,13 +38,15 @@ class Bytes:
 class CommTimes:
     """Times collectives of ``program`` for ``target``.
 
-    ``load`` is, per op of the source, how much a new exchange carries beside the mean; ``note`` takes what is assumed.
+    ``load`` is, per op of the source, how much a new exchange carries beside the mean; ``assumed`` is the link where
+    ``links`` know none, and ``note`` takes what is assumed.
     """
 
     program: Program
     target: Layout
     links: Links
     load: Float64
+    assumed: AssumedLink
     note: Callable[[str], None]
 
     def of_block(self, ops: Int64, size: Bytes, place: tuple[BlockKey, int], rank: int) -> tuple[Float64, Int64, Int8]:
@@ -87,8 +89,8 @@ class CommTimes:
         moved = self._moved(op, scale * float(self.load[op]), ranks)
         found = self.links.time_ns(moved)
         if found is None:
-            self.note(assumed_link.note())
-            return round(assumed_link.time_ns(moved)), Grade.ASSUMED
+            self.note(self.assumed.note)
+            return round(self.assumed.time_ns(moved)), Grade.ASSUMED
         return round(found[0]), max(found[1], Grade.EXTRAPOLATED)
 
     def _measured(

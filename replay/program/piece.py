@@ -10,6 +10,7 @@ from replay.core.columns import Float64, Int8, Int64
 from replay.core.evidence import Grade
 from replay.graph.types import Graph
 from replay.layout import Layout
+from replay.program.assumed_link import AssumedLink, of_device
 from replay.program.choice import Choice, Chooser
 from replay.program.comm_times import Bytes, CommTimes
 from replay.program.keys import BlockKey
@@ -22,13 +23,15 @@ from replay.program.templates import Program, Structure, mean_ns, structure
 class Timing:
     """Durations to lay out, one row per op of the source graph: measured, or re-timed for the target.
 
-    ``load`` is what an op that the source did not need (of a group of one rank) carries beside the mean.
+    ``load`` is what an op that the source did not need (of a group of one rank) carries beside the mean, ``assumed``
+    the link of ranks of which ``links`` know none.
     """
 
     duration_ns: Int64
     grade: Int8
     links: Links
     load: Float64
+    assumed: AssumedLink = field(default_factory=of_device)
 
     @staticmethod
     def measured(graph: Graph) -> Timing:
@@ -60,7 +63,7 @@ class Pieces:
         self._timing = timing
         self._layers = layers
         self._chooser = Chooser(program, target)
-        self._comms = CommTimes(program, target, timing.links, timing.load, self.note)
+        self._comms = CommTimes(program, target, timing.links, timing.load, timing.assumed, self.note)
         self._structures: dict[tuple[int, ...], Structure] = {}
         self._means: dict[tuple[int, ...], tuple[Int64, Int64, Int64]] = {}
         self._notes: dict[str, None] = {}

@@ -12,8 +12,8 @@ from replay.core.units import ns_to_ms, percent
 from replay.graph.types import Graph, OpKind
 from replay.layout import Layout
 from replay.model import ModelSpec
-from replay.program import assumed_link
 from replay.program.absent import with_absent
+from replay.program.assumed_link import BOUNDS, of_device
 from replay.program.label import label, unassigned_pct
 from replay.program.links import UNSEEN, learn_links
 from replay.program.retiming import RetimeContext, Retiming
@@ -142,16 +142,13 @@ def _context(trace: Trace, model: ModelSpec, question: Question, facts: Facts) -
     return RetimeContext(trace, model, hardware.source_profile(trace, facts), loads)
 
 
-def _with_doubt(retiming: Retiming, graph: Graph, notes: tuple[str, ...]) -> Retiming:
-    """What the source did not need (:mod:`replay.program.absent`) has no measured time: a bracket around its links'.
-
-    Around the assumed one's where the ``notes`` say that it was needed.
-    """
+def _with_doubt(retiming: Retiming, graph: Graph, bounds: tuple[float, float]) -> Retiming:
+    """What the source did not need (:mod:`replay.program.absent`) was not measured: ``bounds`` around what links say."""
     alone = (graph.kind == OpKind.TRANSFER) & (graph.comm >= 0) & (graph.event < 0) & (graph.duration_ns == 0)
     alone[alone] = graph.comms.size[graph.comm[alone]] == 1
     if not alone.any():
         return retiming
-    low, high = assumed_link.BOUNDS if assumed_link.note() in notes else (1 - UNSEEN, 1 + UNSEEN)
+    low, high = bounds
     return replace(
         retiming,
         low=np.where(alone, retiming.factor * low, retiming.low),
@@ -189,7 +186,8 @@ def _relaid(asked: Asked) -> Prediction:
     lifted, forced = _lift(asked, source.graph, simulate(source.graph).step_ns)
     retimed = retiming.apply(graph)
     links = learn_links(graph, asked.context.profile)
-    timing = Timing(retimed.duration_ns, retimed.grade, links, retiming.factor)
+    assumed = of_device(asked.context.trace.device)
+    timing = Timing(retimed.duration_ns, retimed.grade, links, retiming.factor, assumed)
     sizes = parse_chunk_layers(asked.question.chunk_layers) if asked.question.chunk_layers else ()
     laid_out = synthesise(program, asked.target, timing, sizes)
     target = graph_level.edit(laid_out.graph, asked.question)
@@ -197,7 +195,8 @@ def _relaid(asked: Asked) -> Prediction:
     ratio = timeline.step_ns / simulate(source.graph, residuals=True).step_ns
     notes = tuple(dict.fromkeys(source.notes + laid_out.notes))
     prediction = Prediction(target, timeline, ratio, lift=lifted, forced=forced, warnings=notes)
-    asked = replace(asked, retiming=_with_doubt(retiming, graph, notes))
+    bounds = BOUNDS if assumed.note in notes else (1 - UNSEEN, 1 + UNSEEN)
+    asked = replace(asked, retiming=_with_doubt(retiming, graph, bounds))
     return _completed(asked, prediction, laid_out.origin)
 
 

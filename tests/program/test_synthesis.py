@@ -9,8 +9,8 @@ from replay.core.errors import LayoutError, RefusedError
 from replay.graph.types import OpKind, Rule
 from replay.layout import Layout
 from replay.model import ModelSpec
-from replay.program import assumed_link
 from replay.program.absent import with_absent
+from replay.program.assumed_link import of_device
 from replay.program.comm_ops import P2P_KINDS
 from replay.program.links import Curve, Links
 from replay.program.synthesis import Timing, synthesise
@@ -275,7 +275,7 @@ def test_a_link_is_assumed_only_where_no_other_is_known(links: Links, *, assumed
     *known, _ = with_absent(graph, labels, target)
     lifted = lift(*known)
     laid_out = synthesise(lifted, target, replace(Timing.measured(lifted.graph), links=links))
-    assert (assumed_link.note() in laid_out.notes) == assumed
+    assert (of_device().note in laid_out.notes) == assumed
 
 
 def test_without_labels_there_is_nothing_to_lift() -> None:
