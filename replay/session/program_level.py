@@ -143,7 +143,7 @@ def _context(trace: Trace, model: ModelSpec, question: Question, facts: Facts) -
 
 
 def _with_doubt(retiming: Retiming, graph: Graph, bounds: tuple[float, float]) -> Retiming:
-    """What the source did not need (:mod:`replay.program.absent`) was not measured: ``bounds`` around what links say."""
+    """What the source did not need (:mod:`replay.program.absent`) was not measured: ``bounds`` around its links."""
     alone = (graph.kind == OpKind.TRANSFER) & (graph.comm >= 0) & (graph.event < 0) & (graph.duration_ns == 0)
     alone[alone] = graph.comms.size[graph.comm[alone]] == 1
     if not alone.any():
