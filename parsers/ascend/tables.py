@@ -98,14 +98,14 @@ def read_objects(files: Sequence[SourceFile], damaged: list[str]) -> list[tuple[
     found = []
     for file in files:
         try:
-            found.append((file.name, as_dict(_decoded(text_of(file.read())))))
+            found.append((file.name, as_dict(decoded_json(text_of(file.read())))))
         except ValueError as error:  # of either decoder; a compressed file that is cut short, too
             found.append((file.name, {}))
             damaged.append(f"{file.name} is damaged ({error}) and was left out")
     return found
 
 
-def _decoded(text: str) -> object:
+def decoded_json(text: str) -> object:
     """A JSON value; Python writes NaN and Infinity, which are no JSON, and reads them again."""
     try:
         return msgspec.json.decode(text)
@@ -142,7 +142,7 @@ def _arguments(value: object) -> dict[str, object]:
     """Arguments of the job: an object, or its text where they were added as a plain value."""
     if isinstance(value, str):
         try:
-            return as_dict(_decoded(value))
+            return as_dict(decoded_json(value))
         except ValueError:
             return {}
     return as_dict(value)

@@ -10,11 +10,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
-import orjson
-
 from parsers.ascend.folder import name_in_rank
+from parsers.ascend.tables import as_dict, decoded_json
+from parsers.ascend.text import text_of
 from parsers.samples._rows import Gathered, Row
 from parsers.source import SourceFile
 from replay.core.errors import TraceError
@@ -45,17 +46,17 @@ class _Packets:
 
 def sniff(head: bytes) -> bool:
     """A JSON object that holds bandwidths of a collective."""
-    return head.lstrip()[:1] == b"{" and _BANDWIDTHS.encode() in head
+    return text_of(head).lstrip()[:1] == "{" and _BANDWIDTHS in text_of(head)
 
 
 def read(file: SourceFile) -> Samples:
     """One sample per size, collective and kind of link; ``line`` is where the sizes stand."""
-    text = file.read()
+    text = text_of(file.read())
     try:
-        value = orjson.loads(text)
-    except orjson.JSONDecodeError as error:
+        value = as_dict(decoded_json(text))
+    except ValueError as error:
         raise TraceError(f"{file.name}: is not an Ascend communication.json ({error})") from None
-    return samples_of(name_in_rank(file), value, _lines(text.decode("utf-8", "replace")))
+    return samples_of(name_in_rank(file), value, _lines(text))
 
 
 def samples_of(name: str, value: Mapping[str, Any], lines: Iterator[int]) -> Samples:
@@ -80,13 +81,13 @@ def _lines(text: str) -> Iterator[int]:
         yield line
 
 
-def _packets(node: Mapping[str, Any], lines: Iterator[int], total: bool = False) -> Iterator[_Packets]:
+def _packets(node: Mapping[str, Any], lines: Iterator[int], *, total: bool = False) -> Iterator[_Packets]:
     """All packets below a node, in the order of the file; of sums over collectives ("Total …") only the lines count."""
     for name, below in node.items():
         if not isinstance(below, Mapping):
             continue
         if name != _BANDWIDTHS:
-            yield from _packets(below, lines, total or name.startswith("Total "))
+            yield from _packets(below, lines, total=total or name.startswith("Total "))
             continue
         for transport, found in below.items():
             if _SIZES not in found:
@@ -99,7 +100,7 @@ def _packets(node: Mapping[str, Any], lines: Iterator[int], total: bool = False)
 def _take(packet: _Packets, inside: str, gathered: Gathered) -> None:
     if packet.transport not in (_BETWEEN_NODES, inside):
         gathered.leave_out(f"{packet.transport} beside {inside or _BETWEEN_NODES}", packet.line)
-    elif not (packet.nbytes > 0 and packet.count >= 1 and packet.total_ms > 0):
+    elif not (0 < packet.nbytes < inf and 1 <= packet.count < inf and 0 < packet.total_ms < inf):
         gathered.leave_out("no bytes, packets or time", packet.line)
     else:
         nodes = 2.0 if packet.transport == _BETWEEN_NODES else 1.0

@@ -51,3 +51,14 @@ def test_shared_recordings(shared_data: Path) -> None:
     assert large.sum() > 10
     assert rates.min() > 10
     assert rates.max() < 25
+
+
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+def test_what_python_and_editors_write_is_read(tmp_path: Path, mark: str) -> None:
+    """NaN and Infinity are no numbers of packets; a byte-order mark is none of JSON's characters."""
+    op = collective(HCCS={"2.0": [12, 1.5], "1.0": [float("nan"), 1.0], "0.5": [float("inf"), 1.0], "4.0": [1, 1e400]})
+    path = write(tmp_path / "communication.json", {"hcom_allReduce__1@9": op})
+    path.write_text(mark + path.read_text("utf-8"), encoding="utf-8")
+    found = read_samples([path])
+    assert found.time_ns.tolist() == [125_000.0]
+    assert any("3 rows left out, no bytes, packets or time" in note for note in found.notes)
