@@ -72,17 +72,14 @@ def _sentence(
         if cores is not None and (told := named.get("cores")) is not None and told != cores:
             parts.append(f"which has {told:g} cores, not {cores}: is it the device that was measured?")
     elif alike:
-        parts.append(f"costs by the profile {alike[0].name}, which has as many ({_names(alike)})")
+        others = f", as {' and '.join(other.name for other in alike[1:])} does too" if len(alike) > 1 else ""
+        parts.append(f"costs by the profile {alike[0].name}, which has as many at this clock{others}")
     else:
         missing = "peak, memory bandwidth" if cores is not None else "cores, peak, memory bandwidth"
         least = _most_blocks(trace)
         seen = f" (kernels ran on up to {least} cores)" if least and cores is None else ""
         parts.append(f"{missing} not known{seen}: name the device with --hardware PROFILE")
     return "; ".join(parts)
-
-
-def _names(alike: tuple[HardwareProfile, ...]) -> str:
-    return ", ".join(profile.name for profile in alike)
 
 
 def _most_blocks(trace: Trace) -> int:

@@ -184,10 +184,10 @@ def _counters(trace: Trace, details: KernelDetails, group: Group, cores: int | N
     spread = counters.blocks[rows]
     blocks = int(np.median(spread[spread > 0])) if (spread > 0).any() else None
     idle = None if cores is None or blocks is None else max(0.0, 100.0 * (1.0 - blocks / cores))
-    work = np.where(counters.cube_ns[rows] > 0, counters.cube_ns[rows] * np.maximum(spread, 1), 0).astype(np.float64)
-    ratio = counters.mac_ratio[rows]
+    ratio, running = counters.mac_ratio[rows], np.maximum(counters.cube_ns[rows], 0).astype(np.float64)
+    work = running * np.maximum(spread, 1)
     mac = _mean(100.0 * ratio, work)
-    known = ~np.isnan(ratio) & (work > 0)
+    known = ~np.isnan(ratio) & (running > 0) & (spread > 0)
     everywhere = None
     if known.any() and cores is not None:
         everywhere = percent(float((ratio * work)[known].sum()), float((time * cores)[known].sum()))

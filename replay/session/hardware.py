@@ -20,10 +20,11 @@ def source_profile(trace: Trace, facts: Facts) -> HardwareProfile | None:
 
     Ascend's profiles name none; counters of their kernel tables tell cores and clock, and so a profile with as many.
     """
-    return _named(trace, facts) or cube_device(trace, None)[1]
+    return named_profile(trace, facts) or cube_device(trace, None)[1]
 
 
-def _named(trace: Trace, facts: Facts) -> HardwareProfile | None:
+def named_profile(trace: Trace, facts: Facts) -> HardwareProfile | None:
+    """The profile of a device that is named: by the user, else by the trace."""
     return hwprofiles.load(facts.source_hardware) if facts.source_hardware else hwprofiles.match(trace.device)
 
 
@@ -46,7 +47,7 @@ def retiming(graph: Graph, trace: Trace, question: Question, facts: Facts) -> Re
     if source == target:
         return None
     found = hardware.retime(graph, trace, hardware.Devices(source, target))
-    if _named(trace, facts) is not None:
+    if named_profile(trace, facts) is not None:
         return found
     how = f"the device measured is taken for that of {source.name}: {cube_device(trace, None)[0].sentence}"
     return replace(found, warnings=(*found.warnings, how))

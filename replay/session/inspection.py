@@ -17,7 +17,7 @@ from replay.runlog import RunLog
 from replay.session import log_run, recording_run
 from replay.session.baseline import Baseline, replay_trace
 from replay.session.facts import health_facts, memory_facts, trace_facts
-from replay.session.hardware import source_profile
+from replay.session.hardware import named_profile
 from replay.session.program_level import program_topics
 from replay.session.question import Facts
 from replay.session.report import measured_part
@@ -56,7 +56,7 @@ def _inspect_trace(trace: Trace, source: Source, facts: Facts) -> Inspection:
         model=source.model.to_json(),
         top_ops=top_ops(trace),
         launch_coverage_pct=launch_coverage_pct(trace),
-        ascend=ascend_facts(trace, source_profile(trace, facts)),
+        ascend=ascend_facts(trace, named_profile(trace, facts)),
         memory=memory_facts(trace, source.layout),
         questions=(*_graph_topics(baseline), *program_topics(baseline.graph, labels)),
         structure=structure(baseline.graph, labels),
@@ -72,7 +72,7 @@ def _without_replay(trace: Trace, source: Source, facts: Facts, reason: str) -> 
         model=source.model.to_json(),
         top_ops=top_ops(trace),
         launch_coverage_pct=launch_coverage_pct(trace),
-        ascend=ascend_facts(trace, source_profile(trace, facts)),
+        ascend=ascend_facts(trace, named_profile(trace, facts)),
         memory=memory_facts(trace, source.layout),
         nothing_to_replay=reason,
     )

@@ -141,6 +141,17 @@ def test_a_named_profile_that_contradicts_the_counters_is_questioned(tmp_path: P
     assert "24 cores, not 20" in found[1].device.sentence
 
 
+def test_cores_without_their_number_leave_the_shares_open(tmp_path: Path) -> None:
+    """How many cores a kernel was spread over is part of both: nothing is said of it, rather than one core."""
+    (row,), _ = facts_of(
+        tmp_path,
+        kernel("64,64;64,64", "64,64", **COUNTED),
+        kernel("64,64;64,64", "64,64", **COUNTED | {"Block Dim": ""}),
+    )
+    assert (row.calls, row.blocks) == (2, 10)
+    assert row.measured_mac_pct == pytest.approx(20.0)  # of the kernel whose cores are known
+
+
 def test_a_gpu_named_as_the_device_gives_no_cube_model(tmp_path: Path) -> None:
     found = cube_facts(trace_of(tmp_path, kernel("64,64;64,64", "64,64")), hwprofiles.load("h100-sxm"))
     assert found is not None
@@ -178,7 +189,13 @@ def test_matrix_products_are_part_of_an_inspection(shared_data: Path) -> None:
     found = api.inspect([shared_data / "ascend" / "torch_npu_level1" / "rank0_ascend_pt"], api.facts())
     document = json.loads(api.to_json(found))
     assert [row["calls"] for row in document["ascend"]["gemm"]] == [1, 1, 2, 1, 1, 1, 1, 1]
-    assert document["ascend"]["cube"]["device"]["cores"] == 24
+    device = document["ascend"]["cube"]["device"]
+    assert (device["cores"], device["profile"], device["alike"]) == (
+        24,
+        "ascend-910b2",
+        ["ascend-910b2", "ascend-910b2c"],
+    )
+    assert "as ascend-910b2c does too" in device["sentence"]
 
 
 def test_shapes_are_told_by_tables_alone(shared_data: Path) -> None:
