@@ -50,6 +50,7 @@ class KernelRow:
     hf32: int = MISSING  # 1 eligible, 0 not
     stream: int = MISSING
     device: int = MISSING
+    number: int = MISSING  # of its row among those below the headers, from 1
 
 
 def read_kernels(files: RankFiles, losses: Losses) -> list[KernelRow]:
@@ -58,7 +59,9 @@ def read_kernels(files: RankFiles, losses: Losses) -> list[KernelRow]:
     Tables of tasks count only where there is no kernel table: they list the same work without types and shapes.
     """
     rows = table_rows(files.of(Role.KERNELS), losses)
-    listed = [kernel for batch in _batches(rows) for kernel in _kernels(batch)]
+    listed: list[KernelRow] = []
+    for batch in _batches(rows):
+        listed += _kernels(batch, len(listed) + 1)
     if not listed:
         tasks = _tasks(list(table_rows(files.of(Role.TASKS), losses)))
         listed = [row for row in tasks if kind_of_task(row.name, row.core) == EventKind.KERNEL]
@@ -84,7 +87,9 @@ def _batches(rows: Iterator[Row]) -> Iterator[list[Row]]:
         yield batch
 
 
-def _kernels(rows: Sequence[Row]) -> list[KernelRow]:
+def _kernels(rows: Sequence[Row], first: int = 1) -> list[KernelRow]:
+    """All ``rows``, the first of which has this number."""
+
     def listed(name: str) -> list[str]:
         return [text.replace('"', "") for text in _texts(rows, name)]
 
@@ -109,6 +114,7 @@ def _kernels(rows: Sequence[Row]) -> list[KernelRow]:
         _read(rows, _yes_or_no, "HF32 Eligible"),
         _read(rows, count, "Stream ID"),
         _read(rows, count, "Device_id", "Device ID"),
+        range(first, first + len(rows)),
     )
     return [KernelRow(*values) for values in zip(*columns, strict=True)]
 

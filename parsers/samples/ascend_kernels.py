@@ -36,25 +36,25 @@ def read(file: SourceFile) -> Samples:
     kernels = read_kernels(RankFiles(file.path.parent, files={Role.KERNELS: [file]}), losses)
     cores, clock = cores_and_clock(_counted(kernels))
     known = {name: value for name, value in (("cores", cores), ("clock_hz", clock)) if value is not None}
-    for number, kernel in enumerate(kernels, start=1):
+    for kernel in kernels:
         if is_product(kernel.op_type, kernel.core):
-            _take(kernel, number, known, gathered)
+            _take(kernel, known, gathered)
     gathered.notes += losses.damaged
     if not gathered.rows and not gathered.left_out:
         gathered.say("no matrix products in the table", 1)
     return gathered.samples()
 
 
-def _take(kernel: KernelRow, number: int, known: dict[str, float], gathered: Gathered) -> None:
+def _take(kernel: KernelRow, known: dict[str, float], gathered: Gathered) -> None:
     cells = (kernel.input_shapes, kernel.input_dtypes, kernel.input_formats)
     results = (kernel.output_shapes, kernel.output_dtypes, kernel.output_formats)
     product = product_of(kernel.op_type, Operands(*cells, *results))
     if product is None:
-        gathered.leave_out("no shape (level 0, dynamic, or of no plain product)", number)
+        gathered.leave_out("no shape (level 0, dynamic, or of no plain product)", kernel.number)
     elif is_fused(kernel.op_type):
-        gathered.leave_out("fused with a collective", number)
+        gathered.leave_out("fused with a collective", kernel.number)
     elif kernel.dur_ns <= 0:
-        gathered.leave_out("no time", number)
+        gathered.leave_out("no time", kernel.number)
     else:
         dtype = "tf32" if product.left == "fp32" and kernel.hf32 == 1 else product.left
         op, sizes = _sizes(product)
@@ -63,7 +63,16 @@ def _take(kernel: KernelRow, number: int, known: dict[str, float], gathered: Gat
         layouts = "x".join(dict.fromkeys(filter(None, product.formats)))
         variant = f"{kernel.op_type} {layouts}".strip()
         gathered.rows.append(
-            Row(op, float(kernel.dur_ns), number, sizes | known, dtype, software=SOFTWARE, variant=variant, repeats=1)
+            Row(
+                op,
+                float(kernel.dur_ns),
+                kernel.number,
+                sizes | known,
+                dtype,
+                software=SOFTWARE,
+                variant=variant,
+                repeats=1,
+            )
         )
 
 

@@ -49,6 +49,14 @@ def test_what_is_left_out_is_counted(tmp_path: Path) -> None:
     assert any("1 row left out, fused with a collective" in note for note in found.notes)
 
 
+def test_samples_name_their_rows(tmp_path: Path) -> None:
+    """Of five rows the first has no time and the third is no product."""
+    product = kernel("64,64;64,64", "64,64")
+    add = kernel("4,4;4,4", "4,4", op_type="Add", core="AI_VECTOR_CORE")
+    trace_of(tmp_path, product | {"Duration(us)": "N/A"}, product, add, product, product)
+    assert read_samples([tmp_path]).line.tolist() == [2, 4, 5]
+
+
 def test_a_table_without_products_says_so(tmp_path: Path) -> None:
     trace_of(tmp_path, kernel("4,4;4,4", "4,4", op_type="Add", core="AI_VECTOR_CORE"))
     with pytest.raises(TraceError, match="no matrix products"):
