@@ -55,30 +55,27 @@ class Rank:
 
 
 def read_folder(folder: RankFiles, piece_bytes: int, *, keep_modules: bool) -> list[Rank]:
-    """What a folder holds: one rank, or one for each device where its tables are of several."""
-    if folder.has_events:
-        return _recorded(folder, read_recording(folder, piece_bytes), keep_modules=keep_modules)
-    losses = Losses()
-    statistics = read_statistics(folder.of(Role.STATISTICS), 0)
-    described = read_described(folder, more=statistics.objects)
-    kernels = read_kernels(folder, losses)
-    told = described.settings.rank
-    number = told if told != MISSING else rank_in_name(folder.folder.name)
-    steps = read_steps(folder.of(Role.STEPS), number, losses)
-    steps = steps or tuple(step_row(row, number) for row in statistics.steps)
-    memory = read_memory(folder.of(Role.MEMORY), number, losses)
-    summaries = read_summaries(folder.of(Role.SUMMARY), number, losses)
-    lost = losses.health().merged(Health(warnings=(*described.damaged, *statistics.damaged)))
-    name = next(folder.name_of(file) for role in OF_OPS for file in folder.of(role))
-    rank = Rank(name, number, described, tabled_rows([], []), kernels, steps, lost, folder.folder, memory, summaries)
-    return _by_device(rank)
-
-
-def _recorded(folder: RankFiles, recording: Recording, *, keep_modules: bool) -> list[Rank]:
-    """The ranks of a timeline or an export, one for each device."""
-    losses = Losses()
+    """What a folder holds: one rank, or one for each device where its timeline or its tables are of several."""
+    if not folder.has_events:
+        name = next(folder.name_of(file) for role in OF_OPS for file in folder.of(role))
+        rank, losses = _beside(folder, Recording(name, Timeline()), 0.0), Losses()
+        summaries = read_summaries(folder.of(Role.SUMMARY), rank.number, losses)
+        return _by_device(replace(rank, summaries=summaries, health=rank.health.merged(losses.health())))
+    recording = read_recording(folder, piece_bytes)
     parts = [(part, read_rows(part, keep_modules=keep_modules)) for part in by_device(recording.timeline)]
-    statistics = read_statistics(folder.of(Role.STATISTICS), max(_lasting_us(content) for _, content in parts))
+    rank = _beside(folder, recording, max(_lasting_us(content) for _, content in parts))
+    ranks = [replace(rank, content=content, health=_health(part, content)) for part, content in parts]
+    ranks[0] = replace(ranks[0], health=ranks[0].health.merged(rank.health))
+    return ranks if len(ranks) == 1 else [_of_device(rank, recording) for rank in ranks]
+
+
+def _beside(folder: RankFiles, recording: Recording, lasting_us: float) -> Rank:
+    """The rank without its events: what the files beside a timeline tell, else the export of the recording.
+
+    ``lasting_us`` is how long the recording lasts, 0 unknown.
+    """
+    losses = Losses()
+    statistics = read_statistics(folder.of(Role.STATISTICS), lasting_us)
     described = read_described(folder, more={**recording.objects, **statistics.objects})
     kernels = read_kernels(folder, losses) or kernels_of(recording.kernels, losses)
     told = described.settings.rank
@@ -87,14 +84,10 @@ def _recorded(folder: RankFiles, recording: Recording, *, keep_modules: bool) ->
     steps = steps or tuple(step_row(row, number) for row in statistics.steps)
     memory = read_memory(folder.of(Role.MEMORY), number, losses) or peaks_of(recording.memory, number)
     unused = {recording.unused: 1} if recording.unused else {}
-    warnings = (*described.damaged, *statistics.damaged)
-    health = losses.health().merged(Health(skipped=unused, warnings=warnings))
-    ranks = [
-        Rank(recording.file, number, described, content, kernels, steps, _health(part, content), folder.folder, memory)
-        for part, content in parts
-    ]
-    ranks[0] = replace(ranks[0], health=ranks[0].health.merged(health))
-    return ranks if len(ranks) == 1 else [_of_device(rank, recording) for rank in ranks]
+    noted = Health(skipped=unused, warnings=(*described.damaged, *statistics.damaged))
+    nothing = tabled_rows([], [])
+    health = losses.health().merged(noted)
+    return Rank(recording.file, number, described, nothing, kernels, steps, health, folder.folder, memory)
 
 
 def _of_device(rank: Rank, recording: Recording) -> Rank:

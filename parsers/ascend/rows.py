@@ -88,7 +88,7 @@ class _Builder:
         self.inferred: Counter[str] = Counter()
         self.ops: dict[int, HcclOp] = {}
         self._launching = launching
-        self._called = not timeline.rows["cann"]  # operators stand for the calls inside
+        self._has_calls = bool(timeline.rows["cann"])  # else operators stand for the calls inside
         self._lanes = Lanes(timeline)
         self._names, self._shapes, self._dtypes = Interner(), Interner(), Interner()
         self._parts: list[dict[str, Int64]] = []
@@ -113,7 +113,7 @@ class _Builder:
         kind[[args.range_type is not None for args in rows.args]] = EventKind.ANNOTATION
         names = [_ENQUEUE if event.cat == "enqueue" else str(event.name) for event in rows.events]
         kind[self._launching.launches] = EventKind.RUNTIME
-        if self._called:
+        if not self._has_calls:
             kind[[name in _WAITING for name in names]] = EventKind.RUNTIME
         columns = {
             "kind": kind,
