@@ -13,7 +13,7 @@ from replay.costs import ascend_cube, gemm
 from replay.costs.ascend_cube import CUBES
 from replay.costs.engine import SUSTAINED_SHARE, Engine, engine_of
 from replay.costs.gemm import Precision
-from replay.costs.tiles import Problem
+from replay.costs.tiles import Problem, chosen
 
 HALF = Precision()
 ENGINE = Engine(cores=24, flop_per_s=3e14, bytes_per_s=1.2e12, l2_bytes_per_s=4.9e12, wave_share=1.0, cube_side=16)
@@ -73,6 +73,13 @@ def test_one_row_costs_the_cube_as_much_as_sixteen() -> None:
     one, sixteen, more = (float(gemm.time_ns(m, 4096, 4096, HALF, fast)) for m in (1, 16, 17))
     assert one == pytest.approx(sixteen)
     assert more > sixteen
+
+
+@pytest.mark.parametrize("rows", [16, 32, 64, 128])
+def test_few_rows_get_a_tile_of_as_many(rows: int) -> None:
+    """Higher tiles would load as much and multiply what is not there."""
+    found = [chosen(problem(rows, n, 4096), ascend_cube.TILES, ENGINE) for n in (4096, 9216)]
+    assert all(float(height[0]) <= rows for height, _ in found)
 
 
 def test_an_unaligned_memory_bound_gemm_is_slower() -> None:
