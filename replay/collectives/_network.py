@@ -167,67 +167,83 @@ def _link(profile: HardwareProfile, kind: CollectiveKind, tier: str) -> Link | N
 
 
 @dataclass(frozen=True, slots=True)
-class _Links:
-    """Links of a profile: of a pair of a full mesh, of a node and between nodes, and how the weakest is known."""
+class _Known:
+    """A link and how it is known."""
 
-    pair: Link | None
-    intra: Link | None
-    inter: Link | None
+    link: Link
     grade: Grade
     source: str
 
 
+@dataclass(frozen=True, slots=True)
+class _Links:
+    """Links of a profile: of a pair of a full mesh, of a node and between nodes."""
+
+    pair: _Known | None
+    intra: _Known | None
+    inter: _Known | None
+
+
 def _links(profile: HardwareProfile) -> _Links:
     """From the datasheet; a full mesh moves packets pair by pair, so fitted packets tell its links."""
-    intra, inter = (_flat_link(profile, tier, tier) for tier in ("intra_node", "inter_node"))
-    pair = _flat_link(profile, "intra_node_pair", "intra_node")
+    pair, intra, inter = (_flat_link(profile, tier) for tier in ("intra_node_pair", "intra_node", "inter_node"))
     if pair is None:
-        return _Links(pair, intra, inter, Grade.DATASHEET, "datasheet")
+        return _Links(pair, intra, inter)
     inside, across = (_link(profile, CollectiveKind.SEND, tier) for tier in ("intra_node", "inter_node"))
-    if inside is None and across is None:
-        return _Links(pair, intra, inter, Grade.DATASHEET, "datasheet")
-    whole = inside is not None and across is not None
-    which = "" if whole else " inside a node" if across is None else " between nodes"
-    return _Links(inside or pair, intra, across or inter, Grade.EXTRAPOLATED, f"packets fitted{which}")
+    fitted = Grade.EXTRAPOLATED, "packets fitted"
+    return _Links(
+        pair if inside is None else _Known(inside, *fitted), intra, inter if across is None else _Known(across, *fitted)
+    )
 
 
 def _datasheet(profile: HardwareProfile, kind: CollectiveKind, size: Float64, nodes: Nodes) -> Estimate | None:
-    """Bandwidths and latencies of the profile with the usual algorithm."""
+    """Bandwidths and latencies of the profile with the usual algorithm; as well known as the weakest link in use."""
     if kind not in USUAL:
         return None
     links = _links(profile)
-    grade = np.full(len(size), links.grade, np.int8)
     if nodes.nodes > 1 and nodes.ranks_per_node > 1:
-        found = _two_tier_datasheet(kind, size, nodes, (links.pair, links.intra, links.inter))
-        return None if found is None else Estimate(found[0], grade, f"{found[1]}, {links.source}")
+        return _two_tier_datasheet(kind, size, nodes, links)
     meshed = nodes.nodes == 1 and links.pair is not None and kind in (*MESHES, *MESSAGES)
-    link = links.pair if meshed else links.intra if nodes.nodes == 1 else links.inter
-    if link is None:
+    known = links.pair if meshed else links.intra if nodes.nodes == 1 else links.inter
+    if known is None:
         return None
     name = MESHES[kind] if meshed and kind in MESHES else USUAL[kind]
-    time = members("replay.collectives")[name].time_ns(size, nodes.ranks, link)
-    return Estimate(time, grade, f"{name}, {links.source}")
+    time = members("replay.collectives")[name].time_ns(size, nodes.ranks, known.link)
+    return _estimate(time, name, known)
 
 
-def _two_tier_datasheet(
-    kind: CollectiveKind, size: Float64, nodes: Nodes, links: tuple[Link | None, Link | None, Link | None]
-) -> tuple[Float64, str] | None:
-    """Time and algorithm of several ranks on several nodes; links of a pair, of a node and between nodes."""
-    pair, intra, inter = links
-    if inter is None:
+def _two_tier_datasheet(kind: CollectiveKind, size: Float64, nodes: Nodes, links: _Links) -> Estimate | None:
+    """Several ranks on several nodes."""
+    across = links.inter
+    if across is None:
         return None
-    if pair is not None and kind in _hccl.BETWEEN_SERVERS:
-        return _hccl.time_ns(kind, size, nodes, pair, inter), "mesh inside servers and HCCL's choice between them"
-    if intra is None:
+    if (pair := links.pair) is not None and kind in _hccl.BETWEEN_SERVERS:
+        time = _hccl.time_ns(kind, size, nodes, pair.link, across.link)
+        return _estimate(time, "mesh inside servers and HCCL's choice between them", pair, across)
+    if (inside := links.intra) is None:
         return None
     if kind in RINGS:
         ring = RINGS[kind]
         sent, steps = ring.sent_nbytes(size, nodes.ranks), float(ring.steps(nodes.ranks))
-        return ring_time_ns(sent, steps, nodes, intra, inter), "ring over two tiers"
-    inside, outside = hierarchical.tier_nbytes(size, nodes.ranks, nodes.ranks_per_node)
-    return hierarchical.two_tier_time_ns(inside, outside, intra, inter), "the slower of two tiers"
+        time = ring_time_ns(sent, steps, nodes, inside.link, across.link)
+        return _estimate(time, "ring over two tiers", inside, across)
+    moved = hierarchical.tier_nbytes(size, nodes.ranks, nodes.ranks_per_node)
+    time = hierarchical.two_tier_time_ns(*moved, inside.link, across.link)
+    return _estimate(time, "the slower of two tiers", inside, across)
 
 
-def _flat_link(profile: HardwareProfile, bandwidth_of: str, latency_of: str) -> Link | None:
-    bandwidth = profile.get(f"{bandwidth_of}_bytes_per_s")
-    return None if bandwidth is None else Link(bandwidth, profile.get(f"{latency_of}_latency_ns") or 0.0)
+def _estimate(time_ns: Float64, algorithm: str, *links: _Known) -> Estimate:
+    """Graded by the weakest of the links; the formula names what each is known from."""
+    grade = max(known.grade for known in links)
+    sources = " and ".join(dict.fromkeys(known.source for known in links))
+    return Estimate(time_ns, np.full(len(time_ns), grade, np.int8), f"{algorithm}, {sources}")
+
+
+def _flat_link(profile: HardwareProfile, tier: str) -> _Known | None:
+    """Bandwidth of a tier, and the latency of the node's links for that of a pair; at best from the datasheet."""
+    bandwidth = profile.parameters.get(f"{tier}_bytes_per_s")
+    if bandwidth is None:
+        return None
+    latency = profile.parameters.get(f"{tier.removesuffix('_pair')}_latency_ns")
+    grade = max(Grade.DATASHEET, *(known.grade for known in (bandwidth, latency) if known is not None))
+    return _Known(Link(bandwidth.value, 0.0 if latency is None else latency.value), grade, grade.label)

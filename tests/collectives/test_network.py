@@ -170,19 +170,47 @@ def test_two_devices_of_a_mesh_have_one_link() -> None:
     assert found.time_ns[0] == pytest.approx(1e6)
 
 
-def test_packets_that_were_fitted_make_the_collectives_of_a_mesh() -> None:
-    """All-gather of 8,000 bytes among 4: 2,000 bytes a pair at 2e9 B/s and a latency of 100 ns: 1,100 ns."""
-    values = {"latency_ns": 100.0, "bytes_per_s": 2e9, "floor_ns": 0.0}
-    parameters = {name: Parameter(value, "", Grade.FITTED, "packets") for name, value in values.items()}
+def with_packets(tier: str) -> HardwareProfile:
+    """A mesh of pairs of 1e9 B/s, 1e8 B/s between nodes, and packets of 2e9 B/s after 100 ns fitted on a tier."""
+    found = {"latency_ns": 100.0, "bytes_per_s": 2e9, "floor_ns": 0.0}
+    parameters = {name: Parameter(value, "", Grade.FITTED, "packets") for name, value in found.items()}
     held = {
         name: Parameter(0.1, "1", Grade.ASSUMED, "held") for name in ("small_latency_ratio", "small_bandwidth_ratio")
     }
-    fit = Fitted("point_to_point", {"op": "send", "tier": "intra_node"}, parameters | held)
-    mesh = replace(profile(intra_node_pair_bytes_per_s=1e9, intra_node_bytes_per_s=7e9), fitted=(fit,))
-    found = collective_time(mesh, CollectiveKind.ALL_GATHER, 8e3, Nodes(1, 4))
+    fit = Fitted("point_to_point", {"op": "send", "tier": tier}, parameters | held)
+    links = {"intra_node_pair_bytes_per_s": 1e9, "intra_node_bytes_per_s": 7e9, "inter_node_bytes_per_s": 1e8}
+    return replace(profile(**links), fitted=(fit,))
+
+
+def test_packets_that_were_fitted_make_the_collectives_of_a_mesh() -> None:
+    """All-gather of 8,000 bytes among 4: 2,000 bytes a pair at 2e9 B/s and a latency of 100 ns: 1,100 ns."""
+    found = collective_time(with_packets("intra_node"), CollectiveKind.ALL_GATHER, 8e3, Nodes(1, 4))
     assert found is not None
     assert found.time_ns[0] == pytest.approx(1100)
-    assert (found.grade[0], found.formula) == (Grade.EXTRAPOLATED, "mesh_exchange, packets fitted inside a node")
+    assert (found.grade[0], found.formula) == (Grade.EXTRAPOLATED, "mesh_exchange, packets fitted")
+
+
+@pytest.mark.parametrize(
+    ("tier", "nodes", "formula"),
+    [
+        ("inter_node", Nodes(1, 4), "mesh_exchange, datasheet"),
+        ("intra_node", Nodes(4, 1), "ring_all_gather, datasheet"),
+        ("intra_node", Nodes(2, 4), "mesh inside servers and HCCL's choice between them, packets fitted and datasheet"),
+    ],
+)
+def test_packets_of_one_tier_say_nothing_of_the_other(tier: str, nodes: Nodes, formula: str) -> None:
+    """A collective is known no better than the weakest link that it uses."""
+    found = collective_time(with_packets(tier), CollectiveKind.ALL_GATHER, 8e3, nodes)
+    assert found is not None
+    assert (found.grade[0], found.formula) == (Grade.DATASHEET, formula)
+
+
+def test_a_link_that_is_assumed_makes_an_assumed_time() -> None:
+    """Bandwidths of a profile may be guesses; the time that they give is one, too."""
+    guess = Parameter(1e9, "B/s", Grade.ASSUMED, "test")
+    found = collective_time(HardwareProfile("a", "a", (), {"intra_node_bytes_per_s": guess}), REDUCE, 4e3, Nodes(1, 4))
+    assert found is not None
+    assert (found.grade[0], found.formula) == (Grade.ASSUMED, "ring_all_reduce, assumed")
 
 
 def test_a_message_one_way_is_known_from_messages_both_ways() -> None:
