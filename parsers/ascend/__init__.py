@@ -23,13 +23,14 @@ from parsers.ascend.cluster import Cluster, read_cluster
 from parsers.ascend.counts import sequences
 from parsers.ascend.csv_rows import Losses
 from parsers.ascend.database import is_sqlite
+from parsers.ascend.described import read_described
 from parsers.ascend.details import with_details
 from parsers.ascend.folder import RECORDINGS, RankFiles, Role, group, is_settings, role_of, role_of_file
 from parsers.ascend.groups import Member, known_ids, members
 from parsers.ascend.hccl import HcclOp, buffer_counts
 from parsers.ascend.job import Job, job_of
 from parsers.ascend.ranks import OF_OPS, Rank, numbered, rank_of_cluster, read_folder
-from parsers.ascend.tables import Settings, read_described
+from parsers.ascend.settings import Settings
 from parsers.source import SourceFile
 from replay.core.errors import RefusedError, TraceError
 from replay.core.units import NS_PER_US

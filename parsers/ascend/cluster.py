@@ -11,13 +11,15 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from parsers.ascend.communication import CommStatistics, operators
 from parsers.ascend.communicators import communicator_id
 from parsers.ascend.csv_rows import Losses, Row, table_rows
 from parsers.ascend.database_cluster import ClusterTables, read_cluster_tables
 from parsers.ascend.folder import CLUSTER, RankFiles, Role
+from parsers.ascend.json_files import as_dict, as_ranks, read_objects
 from parsers.ascend.matrix import links_of
+from parsers.ascend.settings import stated_sizes
 from parsers.ascend.steps import ranks_of, step_row
-from parsers.ascend.tables import CommStatistics, as_dict, as_ranks, operators, read_objects, stated_sizes
 from parsers.ascend.text import cell, rank_number
 from parsers.source import SourceFile
 from replay.core.errors import TraceError

@@ -12,7 +12,7 @@ from parsers.ascend.database_names import Names
 from parsers.ascend.database_tables import communication, matrix, memory, metadata, rank_of_device, steps
 from parsers.ascend.events import Timeline
 from parsers.ascend.folder import Role
-from parsers.ascend.tables import Objects
+from parsers.ascend.json_files import Objects
 from parsers.source import SourceFile
 
 

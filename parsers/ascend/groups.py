@@ -10,9 +10,10 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from parsers.ascend.communication import CommStatistics
 from parsers.ascend.communicators import communicator_id
 from parsers.ascend.hccl import HcclOp
-from parsers.ascend.tables import CommStatistics, Settings
+from parsers.ascend.settings import Settings
 from replay.trace import MISSING, CollectiveKind, Group
 
 _NAME_LENGTH = 8  # numbers of threads are shorter than names of communicators

@@ -9,7 +9,7 @@ from math import prod
 
 from parsers.ascend.cluster import Cluster, matched
 from parsers.ascend.groups import Member, groups_of
-from parsers.ascend.tables import Settings
+from parsers.ascend.settings import Settings
 from replay.trace import MISSING, RECORDED, Group
 
 _CLUSTER = "the ranks of the cluster's tables"

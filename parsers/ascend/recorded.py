@@ -15,7 +15,7 @@ from parsers.ascend.csv_rows import Row
 from parsers.ascend.events import Timeline, read_timeline
 from parsers.ascend.exports import read_profile
 from parsers.ascend.folder import RankFiles, Role
-from parsers.ascend.tables import Objects
+from parsers.ascend.json_files import Objects
 from parsers.source import SourceFile
 from replay.core.errors import TraceError
 

@@ -15,10 +15,10 @@ from pathlib import Path
 import numpy as np
 
 from parsers._rows import COLUMNS, CommInfo, Rows
+from parsers.ascend.communication import CommStatistics
 from parsers.ascend.hccl import HcclOp, op_of_name
 from parsers.ascend.kernels import KernelRow
 from parsers.ascend.rows import AscendContent
-from parsers.ascend.tables import CommStatistics
 from replay.core.columns import Interner
 from replay.trace import MISSING, EventKind, Lane
 

@@ -14,7 +14,7 @@ from math import inf
 from typing import Any
 
 from parsers.ascend.folder import name_in_rank
-from parsers.ascend.tables import as_dict, decoded_json
+from parsers.ascend.json_files import as_dict, decoded_json
 from parsers.ascend.text import text_of
 from parsers.samples._rows import Gathered, Row
 from parsers.source import SourceFile

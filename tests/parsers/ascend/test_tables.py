@@ -10,14 +10,15 @@ import numpy as np
 import pytest
 
 import parsers
+from parsers.ascend.communication import operators
 from parsers.ascend.communicators import communicator_id
 from parsers.ascend.csv_rows import Losses
+from parsers.ascend.described import read_described
 from parsers.ascend.folder import RankFiles, Role, role_of
 from parsers.ascend.kernels import KernelRow, read_kernels
 from parsers.ascend.matrix import links_of, partners, sizes_of
 from parsers.ascend.memory import read_memory
 from parsers.ascend.steps import ranks_of, read_steps
-from parsers.ascend.tables import operators, read_described
 from parsers.source import SourceFile
 from replay.trace import CollectiveKind, MemoryPeak, Trace
 from tests.parsers.ascend import folders as make

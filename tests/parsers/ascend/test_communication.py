@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from parsers.ascend.links import link_uses
+from parsers.ascend.communication import link_uses
 from replay.trace import LinkUse
 
 
