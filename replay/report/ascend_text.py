@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from rich.console import RenderableType
 from rich.markup import escape
 from rich.text import Text
 
-from replay.report.ascend import PARTS, CommunicationRow, Durations, StepRow
+from replay.report.ascend import PARTS, ApiRow, CommunicationRow, Durations, LinkRow, OperatorRow, StepRow
 from replay.report.cube_text import cube_tables
 from replay.report.report_table import ReportTable
 from replay.report.result import Inspection
@@ -23,51 +24,76 @@ _TIMES = ("count", "total ms", "min us", "avg us", "max us", "share")
 
 
 def ascend_tables(result: Inspection) -> Iterable[RenderableType]:
-    """Operators by type and core, collectives, and steps; nothing for other inputs."""
+    """Operators by type and core, matrix products, collectives, links, host calls, memory and steps, as far as known;
+    nothing for other inputs."""
     facts = result.ascend
     if facts is None:
         return
-    if any(row.core for row in facts.operators):
-        yield heading("Operators by type and core")
-        table = new_table("type", "core", *_TIMES, left=2)
-        for row in facts.operators[:_SHOWN]:
-            table.add_row(escape(short(row.op_type)), row.core, *_cells(row.durations))
-        yield table
-        yield from _rest(facts.operators)
+    yield from _operators(facts.operators)
     yield from cube_tables(facts.gemm, facts.cube)
-    if facts.communication:
-        yield heading("Communication operators")
-        columns = ("count", "total ms", "avg us", "max us", "transfer ms", "wait ms", "bytes", "algorithm")
-        table = new_table("operator", "group", *columns, left=2)
-        alike = Counter(description for description, _ in {(row.description, row.group) for row in facts.communication})
-        for line in facts.communication[:_SHOWN]:
-            group = _group(line, alone=alike[line.description] == 1)
-            table.add_row(escape(short(line.operator)), escape(group), *_communication_cells(line))
-        yield table
-        yield from _rest(facts.communication)
-    if facts.links:
-        yield heading("Links, summed over planes (as in communication.json)")
-        table = new_table("link", "collectives", "bytes", "transit ms", "GB/s")
-        for link in facts.links:
-            size, time, rate = nbytes_words(link.nbytes), f"{link.transit_ms:,.3f}", f"{link.bandwidth_gb_per_s:,.2f}"
-            table.add_row(escape(link.transport), f"{link.collectives:,}", size, time, rate)
-        yield table
-    if facts.host_api:
-        yield heading("Host calls, longest first")
-        table = new_table("level", "API", *_TIMES, left=2)
-        for call in facts.host_api[:_SHOWN]:
-            table.add_row(escape(call.level), escape(short(call.api)), *_cells(call.durations))
-        yield table
-        yield from _rest(facts.host_api)
-    if "peak_reserved_gib" in result.memory:
-        peaks = (result.memory["peak_gib"], result.memory["peak_reserved_gib"])
-        allocated, reserved = ("-" if peak is None else f"{peak:.2f}" for peak in peaks)
-        yield heading("Memory of the fullest rank")
-        yield Text(f"  {allocated} GiB allocated, {reserved} GiB reserved")
+    yield from _communication(facts.communication)
+    yield from _links(facts.links)
+    yield from _host_calls(facts.host_api)
+    yield from _memory(result.memory)
     if facts.steps:
         yield heading("Steps by Ascend's definitions, ms: counted (as in step_trace_time.csv)")
         yield _steps(facts.steps)
         yield from _rest(facts.steps)
+
+
+def _operators(rows: Sequence[OperatorRow]) -> Iterable[RenderableType]:
+    """Kernels without a table have no core; they are among the device ops already."""
+    if not any(row.core for row in rows):
+        return
+    yield heading("Operators by type and core")
+    table = new_table("type", "core", *_TIMES, left=2)
+    for row in rows[:_SHOWN]:
+        table.add_row(escape(short(row.op_type)), row.core, *_cells(row.durations))
+    yield table
+    yield from _rest(rows)
+
+
+def _communication(rows: Sequence[CommunicationRow]) -> Iterable[RenderableType]:
+    if not rows:
+        return
+    yield heading("Communication operators")
+    columns = ("count", "total ms", "avg us", "max us", "transfer ms", "wait ms", "bytes", "algorithm")
+    table = new_table("operator", "group", *columns, left=2)
+    alike = Counter(description for description, _ in {(row.description, row.group) for row in rows})
+    for row in rows[:_SHOWN]:
+        group = _group(row, alone=alike[row.description] == 1)
+        table.add_row(escape(short(row.operator)), escape(group), *_communication_cells(row))
+    yield table
+    yield from _rest(rows)
+
+
+def _links(rows: Sequence[LinkRow]) -> Iterable[RenderableType]:
+    if not rows:
+        return
+    yield heading("Links, summed over planes (as in communication.json)")
+    table = new_table("link", "collectives", "bytes", "transit ms", "GB/s")
+    for row in rows:
+        size, time, rate = nbytes_words(row.nbytes), f"{row.transit_ms:,.3f}", f"{row.bandwidth_gb_per_s:,.2f}"
+        table.add_row(escape(row.transport), f"{row.collectives:,}", size, time, rate)
+    yield table
+
+
+def _host_calls(rows: Sequence[ApiRow]) -> Iterable[RenderableType]:
+    if not rows:
+        return
+    yield heading("Host calls, longest first")
+    table = new_table("level", "API", *_TIMES, left=2)
+    for row in rows[:_SHOWN]:
+        table.add_row(escape(row.level), escape(short(row.api)), *_cells(row.durations))
+    yield table
+    yield from _rest(rows)
+
+
+def _memory(memory: Mapping[str, Any]) -> Iterable[RenderableType]:
+    peaks = {"allocated": memory.get("peak_gib"), "reserved": memory.get("peak_reserved_gib")}
+    if known := [f"{peak:.2f} GiB {what}" for what, peak in peaks.items() if peak is not None]:
+        yield heading("Peak memory, the largest of any rank")
+        yield Text(f"  {', '.join(known)}")
 
 
 def _steps(rows: Sequence[StepRow]) -> ReportTable:

@@ -32,7 +32,8 @@ _ALIGNED = (512, 256, 32)
 class Axis:
     """One axis of a product. ``aligned_nbytes``: 512, 256 or 32, what divides the rows along it, 0 none of them;
     null where no rows run along it or they are stored in blocks. ``nearest``: of the sizes near it the one that gains
-    most by the model, null where none gains a percent."""
+    most by the model, null where none gains a percent or none was tried: axes of experts' rows, and shapes beyond the
+    longest 64."""
 
     axis: str
     size: int

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from io import StringIO
 from types import SimpleNamespace
 from typing import cast
@@ -13,11 +14,12 @@ from replay.report.ascend_text import ascend_tables
 from replay.report.result import Inspection
 
 
-def shown(rows: list[CommunicationRow]) -> list[str]:
-    """Lines of the table of collectives."""
+def shown(rows: list[CommunicationRow], memory: Mapping[str, float | None] | None = None) -> list[str]:
+    """Lines of the table of collectives, and peaks of memory."""
     facts = AscendFacts("measured", (), tuple(rows), (), (), ())
+    result = SimpleNamespace(ascend=facts, memory=memory or {})
     out = StringIO()
-    Console(file=out, width=120).print(*ascend_tables(cast("Inspection", SimpleNamespace(ascend=facts, memory={}))))
+    Console(file=out, width=120).print(*ascend_tables(cast("Inspection", result)))
     return out.getvalue().splitlines()
 
 
@@ -40,3 +42,11 @@ def test_rows_that_are_not_shown_are_counted() -> None:
     lines = shown([row(f"12345678{number:04}", "") for number in range(14)])
     assert sum("hcom_allReduce_" in line for line in lines) == 12
     assert lines[-1].strip() == "2 more in --json"
+
+
+def test_each_peak_of_memory_is_shown_that_is_known() -> None:
+    """Allocations alone were left out. Peaks may be of different ranks."""
+    heading = "Peak memory, the largest of any rank"
+    assert shown([], {"peak_gib": 1.5})[-2:] == [heading, "  1.50 GiB allocated"]
+    assert shown([], {"peak_gib": None, "peak_reserved_gib": 2.0})[-1] == "  2.00 GiB reserved"
+    assert shown([], {"peak_gib": None, "per_stage_gib": None}) == []
