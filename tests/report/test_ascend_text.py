@@ -7,7 +7,7 @@ from io import StringIO
 from types import SimpleNamespace
 from typing import cast
 
-from rich.console import Console
+from rich.console import Console, Group
 
 from replay.report.ascend import AscendFacts, CommunicationRow, Durations
 from replay.report.ascend_text import ascend_tables
@@ -19,7 +19,7 @@ def shown(rows: list[CommunicationRow], memory: Mapping[str, float | None] | Non
     facts = AscendFacts("measured", (), tuple(rows), (), (), ())
     result = SimpleNamespace(ascend=facts, memory=memory or {})
     out = StringIO()
-    Console(file=out, width=120).print(*ascend_tables(cast("Inspection", result)))
+    Console(file=out, width=120).print(Group(*ascend_tables(cast("Inspection", result))))
     return out.getvalue().splitlines()
 
 
