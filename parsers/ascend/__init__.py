@@ -74,7 +74,9 @@ def read(files: Sequence[SourceFile], options: ReadOptions, *, piece_bytes: int 
     ranks += [] if timed else [rank_of_cluster(rank, cluster) for rank in cluster.ranks if rank not in known]
     others = [read_described(folder, (Role.MATRIX,)) for folder in folders if folder not in chosen]
     sizes = [described.sizes for described in (*(rank.described for rank in ranks), *others)]
-    ranks = numbered(_usable(ranks, folders, cluster))
+    usable = _usable(ranks, folders, cluster)
+    empty = _without_events([rank for rank in ranks if not any(rank is other for other in usable)])
+    ranks = numbered(usable)
     settings = [rank.described.settings for rank in ranks]
     ids = known_ids([*settings, Settings(groups=cluster.groups)], (rank.described.statistics for rank in ranks))
     joined = [members(rank.content.ops, rank.described.statistics, ids) for rank in ranks]
@@ -88,7 +90,9 @@ def read(files: Sequence[SourceFile], options: ReadOptions, *, piece_bytes: int 
     sums = [replace(row, rank=number) for number, rank in zip(numbers, ranks, strict=True) for row in rank.summaries]
     return replace(
         trace,
-        health=reduce(Health.merged, (trace.health, _left_out(folders, left_out), losses.health(), _on_host(trace))),
+        health=reduce(
+            Health.merged, (trace.health, _left_out(folders, left_out), empty, losses.health(), _on_host(trace))
+        ),
         files=(*(rank.file for rank in ranks if rank.folder != Path()), *cluster.files),
         step_table=_all_steps(steps, cluster),
         summaries=tuple(sums),
@@ -184,6 +188,14 @@ def _left_out(folders: Sequence[RankFiles], skipped: Counter[str]) -> Health:
     without = sum(some and not folder.has_events and any(map(folder.of, OF_OPS)) for folder in folders)
     warnings = (f"{without} ranks have tables but no timeline and were left out",) if without else ()
     return Health(skipped=dict(+(skipped + Counter({"statistics tables": tables}))), warnings=warnings)
+
+
+def _without_events(ranks: Sequence[Rank]) -> Health:
+    """What was lost of ranks of which nothing can be used, and the names of those that have a folder."""
+    told = (
+        f"{rank.file}: no event with a time and a duration; its rank is left out" for rank in ranks if rank.folder.name
+    )
+    return reduce(Health.merged, (rank.health for rank in ranks), Health(warnings=tuple(told)))
 
 
 def _on_host(trace: Trace) -> Health:

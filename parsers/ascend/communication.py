@@ -33,8 +33,11 @@ class CommStatistics:
     links: tuple[LinkUse, ...] = ()  # over which its bytes went
 
 
-def operators(level: Mapping[str, object], name: str = "", rank: int = MISSING) -> Iterator[CommStatistics]:
-    """Operators at any depth: below steps, kinds and communicators, above ranks where the file is of all of them."""
+def operators(level: Mapping[str, object], name: str = "") -> Iterator[CommStatistics]:
+    """Operators at any depth: below steps, kinds and communicators, above ranks where the file is of all of them.
+
+    ``name`` is the key of ``level``.
+    """
     for key, value in level.items():
         entry = as_dict(value)
         times = as_dict(entry.get("Communication Time Info"))
@@ -43,7 +46,7 @@ def operators(level: Mapping[str, object], name: str = "", rank: int = MISSING) 
         elif rank_number(key) >= 0:
             yield from _operator(name, rank_number(key), entry, times)
         else:
-            yield from _operator(key, rank, entry, times)
+            yield from _operator(key, MISSING, entry, times)
 
 
 def _operator(
@@ -54,8 +57,8 @@ def _operator(
     name, _, group = key.partition("@")
     links = link_uses(entry.get("Communication Bandwidth Info"))
     start = microseconds_ns(str(times.get("Start Timestamp(us)", "")))
-    dur, wire = (whole(times.get(f"{word} Time(ms)"), NS_PER_MS) or MISSING for word in ("Elapse", "Transit"))
-    yield CommStatistics(name, communicator_id(group), start, dur, wire, rank, links=links)
+    dur, wire = (whole(times.get(f"{word} Time(ms)"), NS_PER_MS) for word in ("Elapse", "Transit"))
+    yield CommStatistics(name, communicator_id(group), start, dur, wire or MISSING, rank, links=links)
 
 
 def link_uses(bandwidth: object) -> tuple[LinkUse, ...]:

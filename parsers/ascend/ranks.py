@@ -115,7 +115,7 @@ def rank_of_cluster(number: int, cluster: Cluster) -> Rank:
     statistics = cluster.statistics.get(number, [])
     content = tabled_rows([], statistics)
     described = Described(Settings(number), statistics, {}, ())
-    return Rank(cluster.files[0], number, described, content, [], (), Health(events=len(content.rows)))
+    return Rank(cluster.files[0], number, described, content, [], (), _tabled_health(content))
 
 
 def numbered(ranks: list[Rank]) -> list[Rank]:
@@ -169,13 +169,13 @@ def _by_device(rank: Rank) -> list[Rank]:
     devices = sorted({row.device for row in rank.kernels if row.device >= 0}) or [device_of(rank.folder)]
     if len(devices) == 1:
         content = tabled_rows(rank.kernels, rank.described.statistics, devices[0])
-        return [replace(rank, content=content, health=rank.health.merged(Health(events=len(content.rows))))]
+        return [replace(rank, content=content, health=rank.health.merged(_tabled_health(content)))]
     nobody = replace(rank.described, statistics=[])  # nothing tells whose they are
     found: list[Rank] = []
     for device in devices:
         own = [row for row in rank.kernels if row.device == device]
-        health = Health(events=len(own)) if found else rank.health.merged(Health(events=len(own)))
         content = tabled_rows(own, [], device)
+        health = _tabled_health(content) if found else rank.health.merged(_tabled_health(content))
         found.append(
             replace(
                 rank,
@@ -190,6 +190,11 @@ def _by_device(rank: Rank) -> list[Rank]:
             )
         )
     return found
+
+
+def _tabled_health(content: AscendContent) -> Health:
+    """Rows that tables gave, and those that have no place in time."""
+    return Health(events=len(content.rows) + content.dropped.total(), dropped=dict(content.dropped))
 
 
 def _health(timeline: Timeline, content: AscendContent) -> Health:

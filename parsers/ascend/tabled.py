@@ -35,11 +35,9 @@ def tabled_rows(
     known = {entry.name: entry for entry in statistics}
     rest = known.keys() - {kernel.name for kernel in kernels}
     timed = [(row.name, _is_collective(row), row.start_ns, row.dur_ns, row.stream) for row in kernels]
-    timed += [
-        (entry.name, True, entry.start_ns, entry.dur_ns, MISSING)
-        for entry in statistics
-        if entry.name in rest and min(entry.start_ns, entry.dur_ns) >= 0
-    ]
+    beside = [entry for entry in statistics if entry.name in rest]
+    told = [entry for entry in beside if min(entry.start_ns, entry.dur_ns) >= 0]
+    timed += [(entry.name, True, entry.start_ns, entry.dur_ns, MISSING) for entry in told]
     ops = {
         row: _op(op_of_name(written, start, dur), known.get(written))
         for row, (written, is_comm, start, dur, _) in enumerate(timed)
@@ -55,7 +53,8 @@ def tabled_rows(
     columns["lane"][:] = [labels.code(_lane(stream, is_comm=is_comm)) for _, is_comm, _, _, stream in timed]
     comms = {row: CommInfo(named.get(row, op.name)) for row, op in ops.items()}
     rows = Rows(**columns, names=names.names, shapes=(), dtypes=(), lanes=_lanes(labels.names, device), comms=comms)
-    return AscendContent(rows, ops, device, {}, Counter(), Counter(), Counter())
+    dropped = Counter({"collectives of the statistics without times": len(beside) - len(told)})
+    return AscendContent(rows, ops, device, {}, Counter(), +dropped, Counter())
 
 
 def _op(op: HcclOp, entry: CommStatistics | None) -> HcclOp:

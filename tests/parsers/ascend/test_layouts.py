@@ -237,12 +237,40 @@ def test_sets_without_names_are_members_where_only_one_fits(tmp_path: Path) -> N
     assert [(group.name, group.ranks) for group in trace.groups] == [(make.GROUP, (0, 1, 2, 3))]
 
 
+def test_collectives_without_times_are_counted(tmp_path: Path) -> None:
+    """Of four members one has no start, and one took no time, which is one."""
+    members = json.loads(json.dumps(of_ranks(range(4))))
+    entries = members["(0, 1, 2, 3)"]["step3"][f"hcom_allReduce__123_0_1@{make.GROUP}"]
+    entries["2"]["Communication Time Info"]["Start Timestamp(us)"] = "N/A"
+    entries["3"]["Communication Time Info"]["Elapse Time(ms)"] = 0
+    trace = read(cluster(tmp_path, {"cluster_communication.json": members}))
+    assert [(rank, dur) for rank, _, _, dur in device_ops(trace)] == [(0, 396_000), (1, 395_000), (3, 0)]
+    assert trace.health.dropped["collectives of the statistics without times"] == 1
+
+
 @pytest.mark.parametrize("content", ["", "{}", '{"collective": [], "p2p": []}', "[]"])
 def test_an_empty_list_of_groups_changes_nothing(tmp_path: Path, content: str) -> None:
     """A cluster analysis that found no communication leaves empty files."""
     make.write(tmp_path, 0, make.level1())
     cluster(tmp_path, {"communication_group.json": content, "cluster_communication.json": content})
     assert read(tmp_path).ranks == (0,)
+
+
+def test_a_rank_of_which_nothing_can_be_used_is_named(tmp_path: Path) -> None:
+    """Its timeline has rows, none with a time, or none at all; the other rank is read."""
+    make.write(tmp_path, 0, make.level1())
+    for rank, rows in ((1, [make.row(make.HOST, 100, "a", (0, 1), cat="cpu_op") | {"ts": "soon"}]), (2, [])):
+        folder = tmp_path / f"node_{rank}_x_ascend_pt"
+        put(
+            folder / "ASCEND_PROFILER_OUTPUT" / "trace_view.json",
+            [*make.named(make.CANN, "CANN", {101: "Thread 101"}), *rows],
+        )
+        put(folder / f"profiler_info_{rank}.json", {"rank_id": rank, "torch_npu_version": "2.1"})
+    trace = read(tmp_path)
+    assert trace.ranks == (0,)
+    assert trace.health.dropped["no usable timestamp"] == 1
+    told = "trace_view.json: no event with a time and a duration; its rank is left out"
+    assert [f"node_{rank}_x_ascend_pt/{told}" in trace.health.warnings for rank in (1, 2)] == [True, True]
 
 
 def test_cluster_steps_of_nobody_are_counted(tmp_path: Path) -> None:
