@@ -14,6 +14,7 @@ from replay.trace import MISSING, StepTableRow
 _US_PER_MS = NS_PER_MS // NS_PER_US
 _NO_PARTS = ("Device_id", "Step", "Type", "Index", "DP Index", "PP Index", "TP Index", "Model ID", "Iteration ID")
 _MOMENTS = ("FP Start(us)", "BP End(us)", "Iteration End(us)")  # when, not how long
+_LONGEST_MS = 1e12  # 31 years: a damaged number
 _MS_PER_TICK = 10 / NS_PER_MS  # of MindSpore
 _MINDSPORE_PARTS = ("total", "iteration_interval", "fp_and_bp", "tail")
 
@@ -32,7 +33,7 @@ def step_row(row: Row, rank: int, stage: tuple[int, ...] = ()) -> StepTableRow:
     lasting = {name: cells for name, cells in row.items() if name not in _NO_PARTS and name not in _MOMENTS}
     values = {name.removesuffix("(us)"): number(cells, MISSING) / _US_PER_MS for name, cells in lasting.items()}
     step = cell(row.get("Step")) or cell(row.get("Iteration ID"))
-    parts = tuple((name, value) for name, value in values.items() if name and value >= 0)
+    parts = tuple((name, value) for name, value in values.items() if name and 0 <= value < _LONGEST_MS)
     return StepTableRow(rank, step, parts, stage)
 
 

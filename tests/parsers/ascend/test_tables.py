@@ -168,6 +168,7 @@ STEPS = "Computing,Communication(Not Overlapped),Overlapped,Communication,Free"
         (f"Device_id,Step,{STEPS},Preparing\r\n0,,1000,20,3,23,40,7\r\n", "", 6),
         (f"Step,{STEPS}\n2,1000,N/A,,23,nan\n", "2", 2),
         (f"Step,{STEPS}\n2,1000\n", "2", 1),
+        (f"Step,{STEPS}\n2,1000,1e308,-1,inf,20\n", "2", 2),
         (
             "Model ID,Iteration ID,FP Start(us),BP End(us),Iteration End(us),Iteration Time(us)\n1,2,5,6,7,1000\n",
             "2",
