@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from replay.core.evidence import Grade
@@ -42,8 +44,18 @@ def predict(baseline: Baseline, question: Question, facts: Facts) -> Prediction:
         ratio=ratio,
         parts=(lateness_part(edited, baseline.faithful.step_ns, ratio), *_retimed(edited, moved)),
         changes=_rows(baseline.graph, edited, question, moved),
-        warnings=moved.warnings if moved else (),
+        warnings=(*(moved.warnings if moved else ()), *held_notes(baseline.graph, question)),
     )
+
+
+def held_notes(graph: Graph, question: Question) -> Iterator[str]:
+    """What faster links leave as it is, in words."""
+    for tier, factor in question.link:
+        if kernels := link.held(graph, tier, factor):
+            yield (
+                f"--link {tier}={factor:g}: {kernels} kernels compute and communicate in one and keep their time: "
+                "nothing tells which part is longer; --scale @fused=FACTOR changes them"
+            )
 
 
 def _retimed(edited: Graph, moved: Retiming | None) -> tuple[Part, ...]:

@@ -47,7 +47,12 @@ def retiming(graph: Graph, trace: Trace, question: Question, facts: Facts) -> Re
     if source == target:
         return None
     found = hardware.retime(graph, trace, hardware.Devices(source, target))
+    return replace(found, warnings=(*found.warnings, *guess_notes(trace, facts)))
+
+
+def guess_notes(trace: Trace, facts: Facts) -> tuple[str, ...]:
+    """How the device that was measured is known where counters tell it, in words."""
     if named_profile(trace, facts) is not None:
-        return found
-    how = f"the device measured is taken for that of {source.name}: {cube_device(trace, None)[0].sentence}"
-    return replace(found, warnings=(*found.warnings, how))
+        return ()
+    device, profile = cube_device(trace, None)
+    return () if profile is None else (f"the device measured is taken for that of {profile.name}: {device.sentence}",)

@@ -90,7 +90,8 @@ def predict(baseline: Baseline, source: Source, question: Question, facts: Facts
         retiming = retiming.followed_by(moved)
     asked = Asked(baseline, labels, target, retiming, context, question, facts.force)
     prediction = _relaid(asked) if relaid else _in_place(asked)
-    return replace(prediction, source=source, warnings=(*notes, *prediction.warnings))
+    notes = (*hardware.guess_notes(baseline.trace, facts), *notes, *graph_level.held_notes(baseline.graph, question))
+    return replace(prediction, source=source, warnings=tuple(dict.fromkeys((*notes, *prediction.warnings))))
 
 
 def program_topics(graph: Graph, labels: Labels) -> tuple[Topic, ...]:

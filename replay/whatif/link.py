@@ -65,6 +65,14 @@ def apply(graph: Graph, target: str, factor: float, *, devices_per_node: int = A
     return replace(edited, edges=replace(graph.edges, lag_ns=lag))
 
 
+def held(graph: Graph, target: str, factor: float) -> int:
+    """Kernels that use ``target`` and that ``factor`` leaves as they are, since they compute as well."""
+    tier = target.lower()
+    if factor <= 1 or tier not in _known(graph):
+        return 0
+    return int((is_fused(graph) & (_chosen(graph, tier, ASSUMED_DEVICES_PER_NODE)[0] > 0)).sum())
+
+
 def _change(moving_ns: Float64, factor: float) -> Int64:
     """What time is added to bytes that move for ``moving_ns`` when they move ``factor`` times as fast, whole ns."""
     return np.asarray(np.rint(moving_ns / factor).astype(np.int64) - np.rint(moving_ns).astype(np.int64))

@@ -96,3 +96,5 @@ def test_a_kernel_that_computes_too_only_loses() -> None:
     op = Op("aclnnMatmulAllReduce_MatmulAllReduce_MatmulAllReduce", 1000, kind=OpKind.TRANSFER, comm=0)
     graph = graph_of([op], comms=[Comm(CollectiveKind.ALL_REDUCE, 0)], groups=GROUPS)
     assert [int(link.apply(graph, "tp", factor).duration_ns[0]) for factor in (2.0, 0.5)] == [1000, 2000]
+    assert [link.held(graph, "tp", factor) for factor in (2.0, 0.5)] == [1, 0]
+    assert link.held(graph, "ep", 2.0) == 0
