@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import parsers
+from parsers import ascend
 from parsers.ascend.folder import Role, role_of
 from replay.core.errors import RefusedError
 from replay.graph.build import build
@@ -321,3 +323,10 @@ def test_a_bare_list_of_a_gpu_trace_is_none_of_ascends(sign: str) -> None:
     event = '[{"ph":"X","cat":"cpu_op","name":"a","ts":1.5,"dur":1,"args":{"Sequence number":7%s}}]'
     assert role_of((event % f",{sign}").encode()) is None
     assert role_of((event % "").encode()) is Role.TIMELINE
+
+
+def test_the_map_of_the_package_names_every_module() -> None:
+    """And none that is gone."""
+    modules = {path.stem for path in Path(ascend.__path__[0]).glob("*.py")} - {"__init__"}
+    table = (ascend.__doc__ or "").partition("Where things are:")[2]
+    assert set(re.findall(r"``([a-z_]+)``", table)) == modules
