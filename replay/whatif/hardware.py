@@ -3,7 +3,8 @@
 * GEMMs by their shapes where operators tell them, else by the rate of the matrix units;
 * attention and convolutions by the rate of the matrix units;
 * everything else on the device by memory bandwidth: what a kernel took beyond the floor of an empty one;
-* collectives by the model of both profiles' links at the same bytes and ranks, laid out on each device's nodes;
+* collectives by the model of both profiles' links at the same bytes and ranks, laid out on each device's nodes; kernels
+  that also multiply like them, with an interval that reaches to the rate of the matrix units;
 * the host, and copies between host and device, stay as measured: a profile says nothing of hosts.
 """
 
@@ -20,6 +21,7 @@ from replay.core.errors import RefusedError
 from replay.core.evidence import Grade
 from replay.core.units import ns_to_ms
 from replay.graph.types import Graph, OpKind
+from replay.program.fused import is_fused
 from replay.program.links import Moved, devices_per_node, modelled
 from replay.program.op_class import OpClass, op_classes
 from replay.program.retiming import Change, Retiming
@@ -73,6 +75,12 @@ class _Ratios:
         self.low[ops], self.high[ops] = low * np.asarray(factor), high * np.asarray(factor)
         self.formulas.append(formula)
 
+    def widen(self, ops: Int64, bounds: tuple[float, float], formula: str) -> None:
+        """Ratios of some ops may also lie between ``bounds``: assumed."""
+        self.low[ops], self.high[ops] = np.minimum(self.low[ops], bounds[0]), np.maximum(self.high[ops], bounds[1])
+        self.grade[ops], self.reason[ops] = Grade.ASSUMED, len(self.formulas)
+        self.formulas.append(formula)
+
 
 def retime(graph: Graph, trace: Trace, devices: Devices) -> Retiming:
     """Ratios of all ops. Raises :class:`RefusedError` where a profile lacks what the step's work needs."""
@@ -81,6 +89,7 @@ def retime(graph: Graph, trace: Trace, devices: Devices) -> Retiming:
     _put_memory(ratios, graph, np.flatnonzero(classes == OpClass.MEMORY), devices)
     _put_matrix(ratios, graph, trace, classes, devices)
     warnings = _put_collectives(ratios, graph, np.flatnonzero(graph.kind == OpKind.TRANSFER), devices)
+    _widen_fused(ratios, np.flatnonzero(is_fused(graph)), devices)
     grade = np.maximum(ratios.grade, graph.grade).astype(np.int8)
     changes = tuple(_changes(graph, classes, ratios))
     return Retiming(
@@ -134,6 +143,17 @@ def _put_collectives(ratios: _Ratios, graph: Graph, ops: Int64, devices: Devices
         known = (grade, FITTED if grade <= Grade.FITTED else LINKS)
         ratios.put(chosen, ratio, known, f"{how} {kind.name.lower()} of both profiles ({times[1][2]})")
     return (f"{lost} transfers keep their time: bytes, ranks or links are not known",) if lost else ()
+
+
+def _widen_fused(ratios: _Ratios, ops: Int64, devices: Devices) -> None:
+    """Kernels that multiply and communicate in one: their links, or their product where that is longer."""
+    if not len(ops):
+        return
+    rate, (_, (low, high)), _ = matrix_rate(devices.source, devices.target, "bf16")
+    formula = (
+        f"measured x links of both profiles, or x {rate:.2f} by the matrix rate: nothing tells which part is longer"
+    )
+    ratios.widen(ops, (low * rate, high * rate), formula)
 
 
 def _moved(measured_ns: Float64, old_ns: float, new_ns: float) -> tuple[Float64, str]:

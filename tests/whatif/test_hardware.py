@@ -10,10 +10,13 @@ import pytest
 from hwprofiles import HardwareProfile, Parameter
 from replay.core.errors import RefusedError
 from replay.core.evidence import Grade
+from replay.graph.types import OpKind
 from replay.program.op_class import OpClass, op_classes
-from replay.trace import CoreCounters, EventKind, KernelDetails
+from replay.trace import CollectiveKind, CoreCounters, EventKind, Group, KernelDetails
 from replay.whatif.hardware import Devices, _moved, retime
 from tests.program.events import HOST, Row, graph_of, launched, trace_of
+from tests.synthetic import Comm, Op
+from tests.synthetic import graph_of as synthetic_graph
 
 
 def profile(name: str, **values: float) -> HardwareProfile:
@@ -137,3 +140,15 @@ def test_latency_that_a_datasheet_lacks_stays_and_does_not_explode() -> None:
     """37 ms measured, 0.1 ns by a bandwidth alone, 80 us on the new device: 37.08 ms, not hours."""
     ratio, _ = _moved(np.array([37e6]), 0.1, 80e3)
     assert 37e6 * ratio[0] == pytest.approx(37.08e6)
+
+
+def test_a_kernel_that_multiplies_and_communicates_is_unsure_between_both() -> None:
+    """Links twice as fast, matrix units three times: 1/2 (bracket 0.8 to 1.6 times that), or 1/3 (0.5 to 2 times)."""
+    comm = Comm(CollectiveKind.ALL_REDUCE, 0, 1 << 30)
+    op = Op("aclnnMatmulAllReduce_MatmulAllReduce", 10**7, kind=OpKind.TRANSFER, comm=0)
+    graph = synthetic_graph([op], comms=[comm], groups=[Group("1", "tp", (0, 1, 2, 3))])
+    fast = profile("fast", bf16_flop_per_s=3e14, hbm_bytes_per_s=1e12, cores=100, intra_node_bytes_per_s=2e11)
+    found = retime(graph, trace_of(launched("gemm", HOST, 0, 1, 2, 1)), Devices(OLD, fast))
+    assert found.factor[0] == pytest.approx(1 / 2)
+    assert (found.low[0], found.high[0]) == (pytest.approx(1 / 3 * 0.5), pytest.approx(1 / 2 * 1.6))
+    assert found.grade[0] == Grade.ASSUMED
