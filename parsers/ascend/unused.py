@@ -13,6 +13,8 @@ from replay.core.errors import RefusedError, TraceError
 from replay.core.words import listed
 from replay.trace import Health, Trace
 
+_OF_RAW = {Role.INFO.value, Role.METADATA.value}  # what a profiler leaves beside the data that it has yet to analyse
+
 
 def left_out(folders: Sequence[RankFiles], skipped: Counter[str]) -> Health:
     """Files whose content is not used, and ranks without a timeline."""
@@ -48,6 +50,8 @@ def why_not(folders: Sequence[RankFiles], damage: Iterable[str] = ()) -> str:
         reason = "; ".join(dict.fromkeys(damage)) or "nothing was recorded, or nothing was exported"
         return f"no file of the Ascend output holds any event ({what}): {reason}"
     how = "record with torch_npu's profiler and keep trace_view.json or its sqlite export, or msprof's msprof_*.json"
+    if found.keys() <= _OF_RAW:
+        how = "the raw data are not analysed yet: run torch_npu.profiler.profiler.analyse(FOLDER) or msprof --export=on"
     return f"the Ascend output holds no timeline ({what}), and without one nothing can be replayed; {how}"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -263,6 +264,14 @@ def test_without_a_timeline_replaying_is_refused_with_the_reason(tmp_path: Path)
     assert trace.collectives.recorded_transfer_ns.tolist() == [280_000]
     with pytest.raises(RefusedError, match=r"no timeline .*kernel table.*trace_view\.json"):
         build(trace)
+
+
+def test_a_recording_that_was_not_analysed_says_how(tmp_path: Path) -> None:
+    """The profiler leaves raw data and its settings, and writes the rest when it is told to."""
+    top = make.write(tmp_path, 0, make.level1())
+    shutil.rmtree(top / "ASCEND_PROFILER_OUTPUT")
+    with pytest.raises(RefusedError, match=r"not analysed yet: run torch_npu.profiler.profiler.analyse"):
+        parsers.read([tmp_path])
 
 
 def test_step_tables_are_read_with_their_line_ends(tmp_path: Path) -> None:
