@@ -12,7 +12,11 @@ from replay.core.evidence import Grade
 from replay.costs.ascend_cube import CUBES, SIDE
 from replay.samples import Samples
 
-_RATES = {"bf16_flop_per_s": "bf16", "tf32_flop_per_s": "tf32", "fp32_flop_per_s": "fp32"}
+_RATES = (
+    ("bf16_flop_per_s", "bf16", Grade.DATASHEET),
+    ("tf32_flop_per_s", "tf32", Grade.ASSUMED),  # no document prints these two
+    ("fp32_flop_per_s", "fp32", Grade.ASSUMED),
+)
 _SOURCE = "counters of the kernel table"
 
 
@@ -34,8 +38,8 @@ def counted_device(samples: Samples) -> HardwareProfile | None:
         "clock_hz": Parameter(clock, "Hz", Grade.MEASURED, _SOURCE),
     }
     rates = {
-        name: Parameter(CUBES[dtype].peak_flop_per_s(cores, clock), "FLOP/s", Grade.DATASHEET, f"cubes; {_SOURCE}")
-        for name, dtype in _RATES.items()
+        name: Parameter(CUBES[dtype].peak_flop_per_s(cores, clock), "FLOP/s", grade, f"cubes; {_SOURCE}")
+        for name, dtype, grade in _RATES
     }
     side = {"cube_side": Parameter(SIDE, "1", Grade.DATASHEET, "CANN platform_config ini")}
     return HardwareProfile("counted", title, (), measured | rates | side)

@@ -70,6 +70,8 @@ def test_a_device_without_a_profile_of_its_cores_starts_from_its_cubes(tmp_path:
     found = counted_device(read_samples([tmp_path]))
     assert found is not None
     assert found.value("bf16_flop_per_s") == pytest.approx(122.88e12)
+    rates = ("bf16_flop_per_s", "tf32_flop_per_s", "fp32_flop_per_s")
+    assert [found.parameters[name].grade.label for name in rates] == ["datasheet", "assumed", "assumed"]
     assert found.get("hbm_bytes_per_s") is None
 
 
