@@ -27,9 +27,16 @@ class Described:
 
 
 def read_described(files: RankFiles, roles: Sequence[Role] = _JSON, more: Objects | None = None) -> Described:
-    """The JSON files of one rank that have one of ``roles``, each decoded once; ``more`` stands in for missing ones."""
+    """The JSON files of one rank that have one of ``roles``, each decoded once.
+
+    ``more`` adds to settings, and stands in for statistics that are missing or damaged, which would count twice.
+    """
     damaged: list[str] = []
-    objects = {role: read_objects(files.of(role), damaged) or (more or {}).get(role, []) for role in roles}
+    objects = {}
+    for role in roles:
+        own, others = read_objects(files.of(role), damaged), (more or {}).get(role, [])
+        alone = role in (Role.COMMUNICATION, Role.MATRIX) and any(value for _, value in own)
+        objects[role] = own if alone else [*own, *others]
     links = [link for _, matrix in objects.get(Role.MATRIX, []) for link in links_of(matrix)]
     to = partners(links)
     statistics = [

@@ -174,8 +174,8 @@ def _yes_or_no(text: str) -> int:
 
 
 def _times(rows: Sequence[Row], *names: str) -> list[int]:
-    """Exact ns of decimal microseconds, -1 where there is no number, or only what a spreadsheet rounded it to."""
+    """Exact ns of decimal microseconds, -1 where there is none, a negative one, or what a spreadsheet rounded it to."""
     exact = [b"" if _ROUNDED.search(text) else text.encode() for text in _texts(rows, *names)]
     values, valid = us_to_ns(exact)
-    values[~valid] = MISSING
+    values[~valid | (values < 0)] = MISSING
     return [int(value) for value in values.tolist()]

@@ -94,10 +94,11 @@ def _beside(folder: RankFiles, recording: Recording, lasting_us: float) -> Rank:
 def _of_device(rank: Rank, recording: Recording) -> Rank:
     """One of several ranks that share their files; what does not tell whose it is is nobody's."""
     device = rank.content.device
+    told = recording.ranks.get(device, MISSING)
     settings = replace(rank.described.settings, rank=MISSING)
     return replace(
         rank,
-        number=recording.ranks.get(device, rank.described.devices.get(device, MISSING)),
+        number=told if told >= 0 else rank.described.devices.get(device, MISSING),
         described=replace(rank.described, settings=settings, statistics=[]),
         kernels=[row for row in rank.kernels if row.device == device],
         steps=(),

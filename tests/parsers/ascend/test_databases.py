@@ -517,3 +517,33 @@ def test_damage_of_any_table_is_told(table: str, tmp_path: Path) -> None:
     """Of those that hold no events, too."""
     trace = read(db.damage(export(tmp_path, make.level1()), table))
     assert any(f"{table} is damaged after 0 rows" in told for told in trace.health.warnings)
+
+
+def test_statistics_in_sqlite_stand_in_for_damaged_ones(tmp_path: Path) -> None:
+    """A communication.json that was cut is named, and what it held is taken from analysis.db."""
+    folder = make.write(tmp_path, 0, make.level0(), tables=False)
+    output = folder / "ASCEND_PROFILER_OUTPUT"
+    db.statistics(output / "analysis.db", make.communication(transit_ms=0.3))
+    (output / "communication.json").write_text('{"step": {"collective": {"a": {"Communication Time Info": {', "utf-8")
+    trace = read(folder)
+    assert trace.collectives.recorded_transfer_ns.tolist() == [300_000]
+    assert any("communication.json is damaged" in told for told in trace.health.warnings)
+
+
+def test_an_export_tells_the_rank_that_settings_beside_it_do_not(tmp_path: Path) -> None:
+    """profiler_info.json of a job that was not yet distributed when profiling began."""
+    path = db.exported(make.level1(), rank=3, group=make.GROUP).write(tmp_path / "x_ascend_pt" / "renamed.db")
+    path.with_name("profiler_info.json").write_text('{"torch_npu_version": "2.1"}', "utf-8")
+    assert read(tmp_path).ranks == (3,)
+
+
+def test_msprof_tells_the_ranks_of_an_exports_devices_beside_it(tmp_path: Path) -> None:
+    """The export maps none."""
+    top = tmp_path / "PROF_000001_20240605101010123_ABCDEFGH"
+    events = [*variants.eager(), *variants.second_device()]
+    db.exported(events, rank=-1).write(top / "msprof_20240605101010.db")
+    for device, rank in ((0, 12), (1, 3)):
+        info = top / f"device_{device}" / f"info.json.{device}"
+        info.parent.mkdir()
+        info.write_text(f'{{"platform_version": "5", "DeviceInfo": [], "rank_id": {rank}}}', "utf-8")
+    assert read(tmp_path).ranks == (3, 12)

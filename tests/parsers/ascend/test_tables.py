@@ -89,6 +89,12 @@ def test_what_a_table_lacks_stays_unknown(tmp_path: Path) -> None:
     assert kernel.input_shapes == ""
 
 
+def test_a_negative_wait_is_unknown(tmp_path: Path) -> None:
+    """Clocks that were set back leave some."""
+    (kernel,) = kernels(tmp_path, table({**MATMUL, "Wait Time(us)": "-3.2"}))
+    assert kernel.wait_ns == -1
+
+
 def test_a_share_beyond_all_measure_is_unknown(tmp_path: Path) -> None:
     """Summed over calls, a damaged number would be infinite."""
     (kernel,) = kernels(tmp_path, table({**MATMUL, **LEVEL1, "cube_utilization(%)": "1e308", "aic_mac_ratio": "1e99"}))
@@ -233,13 +239,19 @@ def test_links_tell_how_many_members_there_must_be() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ['{"step": {"a@1": {"0-1": NaN, "0-2": {"Transport Type": Infinity}}}}', "[]", "{", "1"]
+    ("text", "sizes"),
+    [
+        ('{"step": {"a@1": {"0-1": NaN, "0-2": {"Transport Type": Infinity}}}}', {"1": 3}),
+        ("[]", {}),
+        ("{", {}),
+        ("1", {}),
+    ],
 )
-def test_odd_json_is_survived(tmp_path: Path, text: str) -> None:
+def test_odd_json_is_survived(tmp_path: Path, text: str, sizes: dict[str, int]) -> None:
     """Python writes NaN; a file may be cut, or be no object."""
     files = RankFiles(tmp_path, files={Role.MATRIX: [SourceFile(put(tmp_path / "m.json", text))]})
     described = read_described(files)
-    assert described.sizes in ({}, {"1": 3})
+    assert described.sizes == sizes
     assert bool(described.damaged) == (text == "{")
 
 
@@ -265,7 +277,7 @@ def test_the_older_profile_by_hand(shared_data: Path) -> None:
     ]  # fmt: skip
 
 
-def test_nothing_in_any_table_is_nan(tmp_path: Path) -> None:
+def test_words_that_are_no_numbers_are_unknown(tmp_path: Path) -> None:
     """Whatever the cells say."""
     words = ["nan", "NaN", "inf", "-inf", "1e400", "N/A", "", "-", "0x10", "१", "1,5", "1_000"]
     rows = [{**MATMUL, "Wait Time(us)": word, "Block Num": word, "aic_mac_ratio": word, "aicore_time(us)": word}
