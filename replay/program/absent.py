@@ -47,13 +47,20 @@ def with_absent(graph: Graph, labels: Labels, target: Layout) -> tuple[Graph, La
     if source.dp * source.cp == 1 < target.dp * target.cp:
         graph, labels = _with_dense_sums(graph, labels)
         notes.append("the sum of gradients")
-    if sizes(source, expert=True)["dp"] == 1 < sizes(target, expert=True)["dp"] and labels.model.experts:
+    replicas = sizes(target, expert=True)["dp"]
+    replicated = sizes(source, expert=True)["dp"] == 1 < replicas
+    if replicated and labels.model.experts:
         graph, labels = _with_expert_sums(graph, labels)
         notes.append("the sum of expert gradients")
     if source.pp == 1 < target.pp:
         graph, labels = with_collectives(graph, labels, lone_transfers(graph, labels, _activation_nbytes(labels)))
         notes.append("pipeline transfers")
-    sentences = (f"the input has no {what.removeprefix('the ')}; it is costed by bytes and links" for what in notes)
+    sentences = [f"the input has no {what.removeprefix('the ')}; it is costed by bytes and links" for what in notes]
+    if replicated and source.ep > 1 and not labels.model.experts:
+        sentences.append(
+            f"the sum of expert gradients over {replicas} replicas, which the input has not, is left out, because "
+            "nothing says how many parameters the experts have: give --model, else the prediction is too fast"
+        )
     return graph, labels, tuple(sentences)
 
 
