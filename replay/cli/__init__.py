@@ -20,7 +20,8 @@ EPILOG = """\b
 Examples:
   replay trace.json.gz                          replay a measured step, show where its time goes
   replay traces/moe-pp2-dp8-ep4 --ep 8 --vpp 2  the same step with 8-way expert parallelism and 2 chunks a rank
-  replay trace.json --scale 'gemm*=0.8'         GEMM kernels 20 % shorter
+  replay trace.json.gz --scale '@gemm=0.8'      GEMM kernels 20 % shorter
+  replay profile/ --link hccs=2                 an Ascend profile, links of twice the bandwidth
   replay inspect traces/moe-pp2-dp8-ep4         what is in it, and what can be asked of it
   replay diff before.json.gz after.json.gz      where two steps differ, and which ops make the difference
   replay validate cases.toml                    predictions against measured steps, and their intervals

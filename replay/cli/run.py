@@ -30,9 +30,10 @@ from replay.cli.progress import stages
 def command(inputs: tuple[Path, ...], **given: Any) -> None:
     """Replay a measured step; with layout or edit options, predict the step they would give.
 
-    INPUT is one or more files or folders of one job: PyTorch Profiler traces (one file a rank), Perfetto traces, or
-    pipeline recordings. Sizes that are not named stay as in the source. What an input cannot answer is refused with
-    what to supply; `replay inspect` lists what can be asked of it.
+    INPUT is one or more files or folders of one job: PyTorch Profiler traces (one file a rank), Ascend profiles
+    (`*_ascend_pt`, `*_ascend_ms` or `PROF_*` folders), Perfetto traces, or pipeline recordings. Sizes that are not
+    named stay as in the source. What an input cannot answer is refused with what to supply; `replay inspect` lists
+    what can be asked of it.
     """
     from replay import api  # noqa: PLC0415 - keeps `replay --help` fast
 
