@@ -33,8 +33,9 @@ def load(name: str | Path) -> HardwareProfile:
     if path.suffix == ".toml" or len(path.parts) > 1:
         return _read(path)
     if str(name) not in names():
-        near = difflib.get_close_matches(str(name).lower(), names(), n=3, cutoff=0.3) or names()
-        raise UnknownName(f"no hardware profile {str(name)!r}; did you mean {' or '.join(near)}, or a .toml file?")
+        near = difflib.get_close_matches(str(name).lower(), names(), n=3, cutoff=0.3)
+        hint = f"did you mean {' or '.join(near)}" if near else f"known: {', '.join(names())}"
+        raise UnknownName(f"no hardware profile {str(name)!r}; {hint}, or a .toml file{'?' if near else ''}")
     return _read(_FOLDER / f"{name}.toml")
 
 

@@ -51,11 +51,12 @@ def apply(graph: Graph, target: str, factor: float, *, devices_per_node: int = A
     check_factor(OPTION, factor, zero=False)
     tier = target.lower()
     if tier not in _known(graph):
-        raise RefusedError(f"{OPTION}: {target!r} is no tier of this step; known: {', '.join(_known(graph))}")
+        raise RefusedError(f"{OPTION}: {target!r} is no tier; tiers of this input: {_present(graph)}")
     share, hops = _chosen(graph, tier, devices_per_node)
     if not share.any() and not hops.any():
-        present = ", ".join(targets(graph)) or "none, the step holds no communication"
-        raise RefusedError(f"{OPTION}: no transfer is known to use tier {tier!r}; tiers of this input: {present}")
+        raise RefusedError(
+            f"{OPTION}: no transfer is known to use tier {tier!r}; tiers of this input: {_present(graph)}"
+        )
     if factor > 1:
         share = np.where(is_fused(graph), 0.0, share)
     moving = np.maximum(graph.duration_ns - _latency(graph), 0) * share
@@ -76,6 +77,10 @@ def held(graph: Graph, target: str, factor: float) -> int:
 def _change(moving_ns: Float64, factor: float) -> Int64:
     """What time is added to bytes that move for ``moving_ns`` when they move ``factor`` times as fast, whole ns."""
     return np.asarray(np.rint(moving_ns / factor).astype(np.int64) - np.rint(moving_ns).astype(np.int64))
+
+
+def _present(graph: Graph) -> str:
+    return ", ".join(targets(graph)) or "none, the step holds no communication"
 
 
 def _known(graph: Graph) -> tuple[str, ...]:

@@ -46,6 +46,11 @@ def test_an_unknown_name_lists_the_nearest() -> None:
         hwprofiles.load("H80")
 
 
+def test_a_name_near_none_lists_all() -> None:
+    with pytest.raises(UnknownName, match=r"known: a100-sxm-40gb, .*, or a .toml file$"):
+        hwprofiles.load("zzz")
+
+
 def test_a_missing_parameter_is_named() -> None:
     with pytest.raises(ProfileError, match="ascend-910b3 has no super_node_bytes_per_s"):
         hwprofiles.load("ascend-910b3").value("super_node_bytes_per_s")

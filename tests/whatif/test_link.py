@@ -75,6 +75,11 @@ def test_an_absent_tier_is_refused_with_those_present() -> None:
         link.apply(transfers(Comm(CollectiveKind.ALL_REDUCE, 0), durations=(10,)), "dp", 2.0)
 
 
+def test_a_word_that_is_no_tier_is_refused_with_those_present() -> None:
+    with pytest.raises(RefusedError, match=r"'rdma' is no tier; tiers of this input: all, intra, tp$"):
+        link.apply(transfers(Comm(CollectiveKind.ALL_REDUCE, 0), durations=(10,)), "rdma", 2.0)
+
+
 def test_links_without_bandwidth_are_refused() -> None:
     with pytest.raises(RefusedError, match="more than 0, got 0"):
         link.apply(ONE_EACH, "tp", 0.0)
