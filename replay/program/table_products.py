@@ -82,7 +82,7 @@ def _ops_of(graph: Graph, trace: Trace, details: KernelDetails) -> Int64:
 
 
 def _dtype(details: KernelDetails, row: int) -> str:
-    """Type of a kernel's first input."""
-    types = details.input_dtypes[row]
-    word = first_of(types) if types else ""
+    """Type of a kernel's first input that is not a list of sizes, as that of a gradient of a convolution is."""
+    words = [first_of(types) for types in details.input_dtypes[row].split(";")]
+    word = next((word for word in words if word and word not in ("int32", "int64")), words[0])
     return "tf32" if word == "fp32" and is_hf32(details, row) else word

@@ -69,6 +69,15 @@ def test_a_product_fused_with_a_collective_is_not_timed_as_one() -> None:
     assert found.dtypes[int(found.dtype[op])] == "bf16"
 
 
+def test_sizes_in_front_of_a_kernels_tensors_are_not_its_type() -> None:
+    """The gradient of a convolution's input: its own sizes come first."""
+    trace = listed("Conv2DBackpropInput", "4;288,16,16,8;32,32,13,13,8", "32,32,13,13,8")
+    assert trace.details is not None
+    details = replace(trace.details, input_dtypes=("INT32;FLOAT16;FLOAT16",))
+    found, op = products(replace(trace, details=details))
+    assert found.dtypes[int(found.dtype[op])] == "fp16"
+
+
 def test_without_a_table_nothing_is_known() -> None:
     found, op = products(replace(listed("MatMulV3", "4,4;4,4", "4,4"), details=None))
     assert (bool(found.known[op]), int(found.dtype[op])) == (False, -1)
