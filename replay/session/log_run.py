@@ -17,6 +17,7 @@ from replay.report.result import InputFacts, Inspection, LayoutFacts, Topic
 from replay.runlog import RunLog, steady_step
 from replay.session.facts import health_facts
 from replay.session.question import Facts
+from replay.trace import Health
 
 NO_OPS = "a training log holds step times, timers and memory, but no ops"
 INSTEAD = "give a profiler trace or a pipeline recording of the same job"
@@ -28,8 +29,8 @@ NO_UPDATE = "every iteration behind the step skipped its update (loss scale): th
 ALL_MARKED = "every line behind the step is warm-up, checkpoint or evaluation: there are no others"
 PLAUSIBLE_MFU = 0.8  # of the peak of the precision that is used; the best published trainings stay below 0.7
 OTHER_PRECISION = (
-    "MFU is above 80 % of the peak it is taken of: the job most likely computes at a lower precision (FP8, FP4), which "
-    "the log does not say"
+    "MFU is above 80 % of the peak it is taken of: the job computes at a lower precision (FP8, FP4) than the log says, "
+    "or on another device"
 )
 UNKNOWN_FORMULA = "the logged TFLOP/s agree with none of the formulas known"
 
@@ -46,7 +47,7 @@ def inspect(log: RunLog, facts: Facts) -> Inspection:
     found = log_facts(job)
     return Inspection(
         input=_input(job),
-        health=health_facts(log.health),
+        health=health_facts(_answered(log, job.layout)),
         layout=_layout_facts(job, facts),
         measured_step_ms=ns_to_ms(job.step.step_ns) if job.step else None,
         measured_step_spread_pct=job.step.spread_pct if job.step else None,
@@ -69,6 +70,12 @@ def _job(log: RunLog, facts: Facts) -> Job:
     if model.seq is None and isinstance(log.stated.get("seq"), int):
         model = replace(model, seq=int(log.stated["seq"]))
     return Job(log, model, layout, steady_step(log), _peak(log, facts))
+
+
+def _answered(log: RunLog, layout: Layout | None) -> Health:
+    """The log's health without the sizes that it lacks, where they were given."""
+    lacking = layout_from(log.stated, log.arguments)[1] if layout is not None else ""
+    return replace(log.health, warnings=tuple(text for text in log.health.warnings if text != lacking))
 
 
 def _given_layout(log: RunLog, given: dict[str, int | str]) -> Layout:

@@ -119,6 +119,13 @@ def test_given_sizes_win(tmp_path: Path, log_text: str) -> None:
         inspect(tmp_path, log_text, layout={"tp": 3})
 
 
+def test_sizes_that_were_given_are_not_asked_for(tmp_path: Path) -> None:
+    lines = "".join(LINE.format(n, 5.0, 5.0) for n in (1, 2, 3))
+    asked, told = inspect(tmp_path, lines), inspect(tmp_path, lines, layout={"tp": 1, "world_size": 8})
+    assert any("--from tp=" in warning for warning in (*asked.health.warnings, *asked.warnings))
+    assert not any("--from tp=" in warning for warning in (*told.health.warnings, *told.warnings))
+
+
 def test_what_is_not_known_is_null(tmp_path: Path) -> None:
     """Two lines without anything else."""
     found = inspect(tmp_path, LINE.format(1, 9.0, 5.0) + LINE.format(2, 5.0, 5.0))
