@@ -76,7 +76,7 @@ def collectives(result: Measured) -> Iterable[RenderableType]:
     """Traffic by kind and group, before and after."""
     if not result.collectives:
         return
-    yield heading("Collectives, all ranks given")
+    yield heading("Collectives, summed over the ranks given")
     after = any(row.calls_after is not None for row in result.collectives)
     table = new_table("kind", "group", "ranks", "nodes", "calls", "bytes", "transfer", left=2)
     for row in result.collectives:

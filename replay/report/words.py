@@ -35,7 +35,7 @@ def number(value: float | int | None) -> str:
         return "-"
     if abs(value) >= LARGE:
         return f"{value:.4g}"
-    return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.4g}"
+    return f"{value:,.0f}" if float(value).is_integer() or abs(value) >= 1000 else f"{value:,.4g}"
 
 
 def known(value: int | str | None) -> str:

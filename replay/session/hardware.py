@@ -47,7 +47,15 @@ def retiming(graph: Graph, trace: Trace, question: Question, facts: Facts) -> Re
     if source == target:
         return None
     found = hardware.retime(graph, trace, hardware.Devices(source, target))
-    return replace(found, warnings=(*found.warnings, *guess_notes(trace, facts)))
+    return replace(found, warnings=(*_package_notes(target), *found.warnings, *guess_notes(trace, facts)))
+
+
+def _package_notes(target: HardwareProfile) -> tuple[str, ...]:
+    """That a profile is one of a package, of which a rank has one die."""
+    die = f"{target.name}-die"
+    if die not in hwprofiles.names():
+        return ()
+    return (f"{target.name} is a package of several dies, each of which is a rank's device: for one, --hardware {die}",)
 
 
 def guess_notes(trace: Trace, facts: Facts) -> tuple[str, ...]:

@@ -112,7 +112,7 @@ def _moved(row: ChangeRow) -> str:
 def _collectives(result: RunResult) -> Section:
     rows = tuple(_collective(row) for row in result.collectives)
     columns = ("kind", "group", "ranks", "calls", "bytes", "transfer")
-    return Section("Collectives, all ranks given", table=Table(columns, rows, left=2))
+    return Section("Collectives, summed over the ranks given", table=Table(columns, rows, left=2))
 
 
 def _collective(row: CollectiveRow) -> tuple[str, ...]:
