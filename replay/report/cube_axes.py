@@ -30,14 +30,15 @@ _ALIGNED = (512, 256, 32)
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """One axis of a product. ``aligned_nbytes``: 512, 256 or 32, what divides the rows along it, 0 none of them;
-    null where no rows run along it or they are stored in blocks. ``nearest``: of the sizes near it the one that gains
+    """One axis of a product. ``fills_blocks``: null for a type that no cube takes. ``aligned_nbytes``: 512, 256 or 32,
+    what divides the rows along it, 0 none of them; null where no rows run along it, they are stored in blocks, or their
+    type is not told. ``nearest``: of the sizes near it the one that gains
     most by the model, null where none gains a percent or none was tried: axes of experts' rows, and shapes beyond the
     longest 64."""
 
     axis: str
     size: int
-    fills_blocks: bool
+    fills_blocks: bool | None
     aligned_nbytes: int | None
     nearest: int | None
     gain_pct: float | None  # FLOPs a second
@@ -69,13 +70,14 @@ def axes_of(product: Product, dtype: str, profile: HardwareProfile | None) -> tu
     cube, rows = CUBES.get(dtype), _rows_along(product, dtype)
     found = []
     for axis in ("m", "n", "k"):
-        size, block = getattr(product, axis), 1 if cube is None else getattr(cube, axis)
+        size = getattr(product, axis)
+        filled = None if cube is None else size % getattr(cube, axis) == 0
         along = rows.get(axis)
         aligned = None if along is None else next((n for n in _ALIGNED if along % n == 0), 0)
         fixed = profile is not None and axis in fixed_axes(product)
         best = _best([(product, dtype, 1, axis)], size, profile) if fixed else None
         near, gain = (best.nearest, best.gain_pct) if best is not None else (None, None)
-        found.append(Axis(axis, size, size % block == 0, aligned, near, gain))
+        found.append(Axis(axis, size, filled, aligned, near, gain))
     return tuple(found)
 
 
@@ -158,16 +160,20 @@ def _steps(products: Sequence[Typed]) -> tuple[int, ...]:
 
 
 def _rows_along(product: Product, dtype: str) -> dict[str, int]:
-    """Bytes of the rows that run along each axis, the shortest of several; factors stored in blocks have none."""
+    """Bytes of the rows that run along each axis, the shortest of several.
+
+    Factors stored in blocks have none, and of tensors of unknown type they are not known.
+    """
     sizes = {name: float(value[0]) for name, value in sizes_of([(product, dtype or product.left)]).items()}
     left_axis, right_axis = "m" if product.left_transposed else "k", "k" if product.right_transposed else "n"
     stored = [
-        (left_axis, sizes["left_nbytes"], product.formats[0]), (right_axis, sizes["right_nbytes"], product.formats[1]),
-        ("n", sizes["output_nbytes"], product.formats[0]),
-    ]  # fmt: skip
+        (left_axis, product.left, sizes["left_nbytes"], product.formats[0]),
+        (right_axis, product.right, sizes["right_nbytes"], product.formats[1]),
+        ("n", product.output, sizes["output_nbytes"], product.formats[0]),
+    ]
     found: dict[str, int] = {}
-    for axis, nbytes, layout in stored:
-        if "NZ" not in layout and "FRACTAL" not in layout:
+    for axis, told, nbytes, layout in stored:
+        if told and "NZ" not in layout and "FRACTAL" not in layout:
             row = int(getattr(product, axis) * nbytes)
             found[axis] = min(found.get(axis, row), row)
     return found

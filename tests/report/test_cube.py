@@ -81,6 +81,13 @@ def test_alignment_of_each_axis(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
+def test_axes_of_tensors_without_a_type_are_not_judged(tmp_path: Path) -> None:
+    """Elements may be of one byte or of four: two were taken for granted."""
+    untold = {"Input Data Types": "N/A", "Output Data Types": "N/A"}
+    (row,), _ = facts_of(tmp_path, kernel("100,1024;1024,500", "100,500", **COUNTED | untold))
+    assert (row.dtype, {(a.fills_blocks, a.aligned_nbytes) for a in row.axes}) == ("", {(None, None)})
+
+
 def test_the_model_tells_tiles_and_waves(tmp_path: Path) -> None:
     """8192³: 64 x 32 tiles of 128 x 256 (or 256 x 128) on 20 cores are 103 waves, the last with 8 tiles."""
     (row,), _ = facts_of(tmp_path, kernel("8192,8192;8192,8192", "8192,8192", **COUNTED))
