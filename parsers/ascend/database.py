@@ -9,6 +9,7 @@ export is recognised by opening it.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sqlite3
 import tempfile
@@ -22,6 +23,7 @@ from urllib.parse import quote
 from parsers._compression import is_compressed
 from parsers.source import SourceFile
 from replay.core.errors import TraceError
+from replay.trace import MISSING
 
 MAGIC = b"SQLite format 3\0"
 DAMAGE = (sqlite3.DatabaseError, UnicodeDecodeError)  # the latter where sqlite's message quotes what is damaged
@@ -31,6 +33,7 @@ _PROFILE = frozenset({"task", "pytorch_api", "cann_api", "compute_task_info", "c
 _STATISTICS = frozenset({"commanalyzertime", "commanalyzerbandwidth", "commanalyzermatrix", "steptracetime"})
 _CLUSTER_PREFIXES = ("clustercomm", "clusterstep", "clusterbase", "communicationgroup")
 _MISSING_COLUMN = "NULL"
+_RANK_IN_NAME = re.compile(r"_profiler_(\d{1,6})\.db", re.IGNORECASE)
 _OF_OTHER_TOOLS = frozenset({"task"})  # a name that anybody may give to a table
 
 
@@ -114,6 +117,12 @@ def _tables(file: SourceFile, _size: int, _mtime_ns: int) -> frozenset[str] | No
             return frozenset(database.columns)
     except TraceError:
         return None
+
+
+def rank_in_name(name: str) -> int:
+    """Rank that torch_npu and MindSpore put into the name of an export, -1 none."""
+    found = _RANK_IN_NAME.search(name)
+    return int(found[1]) if found else MISSING
 
 
 def ranks_in(file: SourceFile) -> frozenset[tuple[Value, ...]]:

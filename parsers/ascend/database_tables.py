@@ -6,19 +6,16 @@ steps, and the analysis of a whole job (``cluster_analysis.db``).
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from typing import Any
 
 import msgspec
 
 from parsers.ascend.csv_rows import Row
-from parsers.ascend.database import Database, Value
+from parsers.ascend.database import Database, Value, rank_in_name
 from parsers.ascend.database_names import Names, known
-from replay.trace import MISSING
 
 Object = dict[str, Any]
-_RANK_IN_NAME = re.compile(r"^ascend_[a-z]+_profiler_(\d{1,6})\.db", re.IGNORECASE)
 _TIMES = {
     "Start Timestamp(us)": "start_timestamp", "Elapse Time(ms)": "elapse_time", "Transit Time(ms)": "transit_time",
     "Wait Time(ms)": "wait_time", "Synchronization Time(ms)": "synchronization_time", "Idle Time(ms)": "idle_time",
@@ -42,8 +39,7 @@ def rank_of_device(database: Database, device: int) -> int:
     told = [rank for rank, number in pairs if rank >= 0 and number == device]
     if told or (len(ranks) == 1 and len(pairs) == 1):
         return told[0] if told else ranks[0]
-    named = _RANK_IN_NAME.match(database.name)
-    return int(named[1]) if named else MISSING
+    return rank_in_name(database.name)
 
 
 def metadata(database: Database) -> Object:

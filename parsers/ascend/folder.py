@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 
-from parsers.ascend.database import MAGIC, is_cluster, is_profile, is_statistics, ranks_in, tables_of
+from parsers.ascend.database import MAGIC, is_cluster, is_profile, is_statistics, rank_in_name, ranks_in, tables_of
 from parsers.ascend.slices import runs_of
 from parsers.ascend.text import text_of
 from parsers.source import SourceFile
+from replay.trace import MISSING
 
 
 class Role(Enum):
@@ -66,7 +67,7 @@ _OF_ALL_RANKS = re.compile(
 _RANK_IN_NAME = re.compile(r"^[a-z_]+_(\d+)(?=[_.])")
 _SETTINGS = re.compile(r"^profiler_info(?:_\d+)?\.json")
 _RANK_FOLDER = re.compile(r"_ascend_(?:pt|ms)$", re.IGNORECASE)
-_DEVICE_FOLDER = re.compile(r"^device_\d+$")
+_DEVICE_FOLDER = re.compile(r"^device_(\d{1,4})$", re.IGNORECASE)
 _RAW_FOLDER = re.compile(r"^PROF_\d+|^FRAMEWORK$", re.IGNORECASE)
 _LIST = re.compile(rb"\A(?:\xef\xbb\xbf)?\s*\[")
 _OWN_WORDS = (
@@ -121,7 +122,6 @@ _KEYS: tuple[tuple[Role, re.Pattern[bytes]], ...] = (
     (Role.METADATA, re.compile(rb'"ENV_VARIABLES"|"parallel_group_info"|"distributed_args"')),
 )
 _EXPORT = re.compile(r"^(?:ascend_[a-z]+_profiler|msprof)\w*\.db", re.IGNORECASE)
-_EXPORT_OF_RANK = re.compile(r"_profiler_(\d+)\.db", re.IGNORECASE)
 
 
 _REPEATED = "files that repeat others of their rank"
@@ -250,6 +250,12 @@ def _give_devices(by_folder: dict[Path, RankFiles]) -> None:
             recording.files.setdefault(Role.INFO, []).extend(by_folder.pop(folder).of(Role.INFO))
 
 
+def device_of(folder: Path) -> int:
+    """Number of the device that a folder is of by its name (``device_3``), -1 none."""
+    found = _DEVICE_FOLDER.match(folder.name)
+    return int(found[1]) if found else MISSING
+
+
 def _rank_folder(file: SourceFile) -> Path:
     """Folder that stands for the rank: the ``*_ascend_pt`` above a file, else the one that holds the output folder."""
     folder = file.folder
@@ -274,8 +280,8 @@ def _exports(databases: Sequence[SourceFile]) -> list[SourceFile]:
 
     msprof writes another at every export, and a file may have been renamed.
     """
-    named = {found[1]: file for file in databases if (found := _EXPORT_OF_RANK.search(file.name))}
-    others = sorted((file for file in databases if not _EXPORT_OF_RANK.search(file.name)), key=lambda file: file.name)
+    named = {rank: file for file in databases if (rank := rank_in_name(file.name)) >= 0}
+    others = sorted((file for file in databases if rank_in_name(file.name) < 0), key=lambda file: file.name)
     if len(databases) < 2 or not others:
         return list(named.values()) or others
     told = {ranks_in(file) for file in named.values()}

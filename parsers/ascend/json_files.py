@@ -28,12 +28,19 @@ def read_objects(files: Sequence[SourceFile], damaged: list[str]) -> list[tuple[
 
 
 def decoded_json(text: str) -> object:
-    """A JSON value; Python writes NaN and Infinity, which are no JSON, and reads them again."""
+    """A JSON value; Python writes NaN and Infinity, which are no JSON, and reads them again.
+
+    Raises ``ValueError`` where it is none, or nested beyond what the decoders take.
+    """
+    value: object
     try:
-        return msgspec.json.decode(text)
-    except msgspec.DecodeError:
-        value: object = json.loads(text)
-        return value
+        try:
+            value = msgspec.json.decode(text)
+        except msgspec.DecodeError:
+            value = json.loads(text)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+    return value
 
 
 def as_dict(value: object) -> dict[str, object]:

@@ -15,7 +15,7 @@ from parsers.ascend.described import Described, read_described
 from parsers.ascend.devices import by_device
 from parsers.ascend.events import Timeline
 from parsers.ascend.exports import read_statistics
-from parsers.ascend.folder import RankFiles, Role
+from parsers.ascend.folder import RankFiles, Role, device_of
 from parsers.ascend.kernels import KernelRow, kernels_of, read_kernels
 from parsers.ascend.memory import peaks_of, read_memory
 from parsers.ascend.recorded import Recording, read_recording
@@ -23,7 +23,7 @@ from parsers.ascend.rows import AscendContent, read_rows
 from parsers.ascend.settings import Settings
 from parsers.ascend.steps import read_steps, step_row
 from parsers.ascend.summaries import read_summaries
-from parsers.ascend.tabled import device_of, tabled_rows
+from parsers.ascend.tabled import tabled_rows
 from parsers.ascend.text import rank_number
 from replay.core.errors import TraceError
 from replay.core.units import NS_PER_US

@@ -6,11 +6,9 @@ replayed.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 
@@ -19,11 +17,10 @@ from parsers.ascend.communication import CommStatistics
 from parsers.ascend.hccl import HcclOp, op_of_name
 from parsers.ascend.kernels import KernelRow
 from parsers.ascend.rows import AscendContent
+from parsers.ascend.tasks import OF_COMMUNICATION
 from replay.core.columns import Interner
 from replay.trace import MISSING, EventKind, Lane
 
-_COMMUNICATION = ("HCCL", "COMMUNICATION", "HCCL_AI_CPU")
-_DEVICE = re.compile(r"^device_(\d{1,4})$", re.IGNORECASE)
 _UNKNOWN_STREAM = "kernels"
 _COLLECTIVES = "collectives"
 
@@ -69,7 +66,7 @@ def _lane(stream: int, *, is_comm: bool) -> str:
 
 
 def _is_collective(row: KernelRow) -> bool:
-    return row.core in _COMMUNICATION or row.name.lower().startswith("hcom_")
+    return row.core in OF_COMMUNICATION or row.name.lower().startswith("hcom_")
 
 
 def _lanes(labels: Sequence[str], device: int) -> tuple[Lane, ...]:
@@ -79,9 +76,3 @@ def _lanes(labels: Sequence[str], device: int) -> tuple[Lane, ...]:
     untold = {label: free + at for at, label in enumerate(label for label in labels if label not in told)}
     numbers = told | untold
     return tuple(Lane(MISSING, True, label, device=device, stream=numbers[label]) for label in labels)
-
-
-def device_of(folder: Path) -> int:
-    """Number of the device that a folder is of by its name (``device_3``), -1 none."""
-    found = _DEVICE.search(folder.name)
-    return int(found[1]) if found else MISSING
