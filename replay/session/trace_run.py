@@ -7,6 +7,8 @@ from dataclasses import replace
 
 from parsers.run_description import RunDescription
 from replay.core.errors import RefusedError
+from replay.core.units import percent
+from replay.report.result import RunResult
 from replay.report.slices import Run
 from replay.session import gate, graph_level, program_level
 from replay.session.baseline import Baseline, replay_trace
@@ -16,6 +18,8 @@ from replay.session.report import run_result
 from replay.session.source import Source, find_source
 from replay.session.types import Answer, Progress
 from replay.trace import Trace
+
+MUCH_WAITING = 0.1  # of the step: what it waits for is then part of any answer
 
 
 def answer(trace: Trace, described: RunDescription, question: Question, facts: Facts, progress: Progress) -> Answer:
@@ -33,7 +37,21 @@ def answer(trace: Trace, described: RunDescription, question: Question, facts: F
     if prediction:
         runs.append(Run("predicted", prediction.graph, prediction.timeline))
     result = run_result(baseline, source, prediction, question, facts)
-    return Answer(replace(result, warnings=(*result.warnings, *_doubts(baseline, question))), tuple(runs))
+    warnings = (*result.warnings, *_doubts(baseline, question), *_missing_members(result))
+    return Answer(replace(result, warnings=warnings), tuple(runs))
+
+
+def _missing_members(result: RunResult) -> Iterator[str]:
+    """That much of the step is spent waiting, and that not every rank is there to show for what."""
+    given, world = len(result.input.ranks), result.input.world_size
+    wait_ms = result.breakdown["measured"].get("wait") or 0.0
+    step_ms = result.profiled_step_ms or result.measured_step_ms or 0.0
+    if world and given < world and wait_ms > MUCH_WAITING * step_ms:
+        yield (
+            f"{wait_ms:,.1f} ms ({percent(wait_ms, step_ms):.0f} % of the step) are waits inside collectives, and "
+            f"{given} of {world} ranks are given: waiting for the others stays as measured, and only their own "
+            "profiles tell why they are late"
+        )
 
 
 def _doubts(baseline: Baseline, question: Question) -> Iterator[str]:

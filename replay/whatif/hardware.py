@@ -192,10 +192,12 @@ def _needed(profile: HardwareProfile, name: str) -> float:
 def _changes(graph: Graph, classes: Int64, ratios: _Ratios) -> Iterator[Change]:
     """One row per class of ops and formula: calls and total time before and after, the longest first."""
     touched = ratios.reason >= 0
-    keys = np.stack([classes[touched].astype(np.int64), ratios.reason[touched]], axis=1)
+    first = np.array([ratios.formulas.index(formula) for formula in ratios.formulas] or [0], np.int64)
+    reasons = np.where(touched, first[ratios.reason], -1)  # sizes of one collective share a formula
+    keys = np.stack([classes[touched].astype(np.int64), reasons[touched]], axis=1)
     rows = []
     for op_class, reason in np.unique(keys, axis=0).tolist():
-        chosen = (classes == op_class) & (ratios.reason == reason)
+        chosen = (classes == op_class) & (reasons == reason)
         before = float(graph.duration_ns[chosen].sum())
         after = float((graph.duration_ns[chosen] * ratios.factor[chosen]).sum())
         calls = {"calls": float(chosen.sum())}

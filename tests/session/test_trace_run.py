@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from replay.report.result import RunResult
 from replay.session.answer import answer
 from replay.session.question import Facts, Question
+from replay.session.trace_run import _missing_members
 from tests.graph.steps import work
 from tests.parsers.chrome import text
 
@@ -30,3 +33,17 @@ def test_a_step_that_is_right_by_chance_says_so(tmp_path: Path) -> None:
     result = answer([path], Question(), Facts()).result
     assert result.replay_error_pct == pytest.approx(0, abs=1)
     assert any("may be chance" in warning for warning in result.warnings)
+
+
+@pytest.mark.parametrize(("ranks", "wait_ms", "said"), [((0, 1), 4.0, True), ((0, 1), 0.5, False), ((), 4.0, False)])
+def test_long_waits_beside_missing_ranks_are_said(
+    tmp_path: Path, ranks: tuple[int, ...], wait_ms: float, said: bool
+) -> None:
+    """Of a step of 10 ms; no ranks named here are all of them."""
+    path = tmp_path / "trace.json"
+    path.write_bytes(text([work("k", 100, 10, 1)]))
+    found = answer([path], Question(), Facts()).result
+    assert isinstance(found, RunResult)
+    facts = replace(found.input, ranks=ranks or tuple(range(8)), world_size=8)
+    waiting = replace(found, input=facts, measured_step_ms=10.0, breakdown={"measured": {"wait": wait_ms}})
+    assert [warning[:16] for warning in _missing_members(waiting)] == (["4.0 ms (40 % of "] if said else [])

@@ -152,3 +152,12 @@ def test_a_kernel_that_multiplies_and_communicates_is_unsure_between_both() -> N
     assert found.factor[0] == pytest.approx(1 / 2)
     assert (found.low[0], found.high[0]) == (pytest.approx(1 / 3 * 0.5), pytest.approx(1 / 2 * 1.6))
     assert found.grade[0] == Grade.ASSUMED
+
+
+def test_sizes_of_one_collective_are_one_change() -> None:
+    comms = [Comm(CollectiveKind.ALL_REDUCE, 0, 1 << 30), Comm(CollectiveKind.ALL_REDUCE, 0, 1 << 29)]
+    ops = [Op("nccl", 10**7 >> row, kind=OpKind.TRANSFER, comm=row) for row in (0, 1)]
+    graph = synthetic_graph(ops, comms=comms, groups=[Group("1", "tp", (0, 1, 2, 3))])
+    found = retime(graph, trace_of(launched("gemm", HOST, 0, 1, 2, 1)), Devices(OLD, NEW))
+    [change] = found.changes
+    assert (change.before, change.after) == ({"calls": 2, "total_ms": 15}, {"calls": 2, "total_ms": 7.5})
