@@ -14,7 +14,7 @@ from replay.report.ascend import PARTS, ApiRow, CommunicationRow, Durations, Lin
 from replay.report.cube_text import cube_tables
 from replay.report.report_table import ReportTable
 from replay.report.result import Inspection
-from replay.report.text_tables import heading, new_table
+from replay.report.text_tables import heading, new_table, rest
 from replay.report.words import nbytes_words, ranks_words, short
 
 _SHOWN = 12
@@ -38,7 +38,7 @@ def ascend_tables(result: Inspection) -> Iterable[RenderableType]:
     if facts.steps:
         yield heading("Steps by Ascend's definitions, ms: counted (as in step_trace_time.csv)")
         yield _steps(facts.steps)
-        yield from _rest(facts.steps)
+        yield from rest(facts.steps, _SHOWN)
 
 
 def _operators(rows: Sequence[OperatorRow]) -> Iterable[RenderableType]:
@@ -48,9 +48,9 @@ def _operators(rows: Sequence[OperatorRow]) -> Iterable[RenderableType]:
     yield heading("Operators by type and core")
     table = new_table("type", "core", *_TIMES, left=2)
     for row in rows[:_SHOWN]:
-        table.add_row(escape(short(row.op_type)), row.core, *_cells(row.durations))
+        table.add_row(escape(short(row.op_type)), escape(short(row.core)), *_cells(row.durations))
     yield table
-    yield from _rest(rows)
+    yield from rest(rows, _SHOWN)
 
 
 def _communication(rows: Sequence[CommunicationRow]) -> Iterable[RenderableType]:
@@ -64,7 +64,7 @@ def _communication(rows: Sequence[CommunicationRow]) -> Iterable[RenderableType]
         group = _group(row, alone=alike[row.description] == 1)
         table.add_row(escape(short(row.operator)), escape(group), *_communication_cells(row))
     yield table
-    yield from _rest(rows)
+    yield from rest(rows, _SHOWN)
 
 
 def _links(rows: Sequence[LinkRow]) -> Iterable[RenderableType]:
@@ -86,7 +86,7 @@ def _host_calls(rows: Sequence[ApiRow]) -> Iterable[RenderableType]:
     for row in rows[:_SHOWN]:
         table.add_row(escape(row.level), escape(short(row.api)), *_cells(row.durations))
     yield table
-    yield from _rest(rows)
+    yield from rest(rows, _SHOWN)
 
 
 def _memory(memory: Mapping[str, Any]) -> Iterable[RenderableType]:
@@ -106,12 +106,6 @@ def _steps(rows: Sequence[StepRow]) -> ReportTable:
         who = f"stage: {ranks_words(row.stage)}" if row.stage else str(row.rank)
         table.add_row(who, escape(row.step), *cells)
     return table
-
-
-def _rest(rows: Sequence[object]) -> Iterable[Text]:
-    """How many rows are not shown, if any."""
-    if len(rows) > _SHOWN:
-        yield Text(f"  {len(rows) - _SHOWN} more in --json")
 
 
 def _group(line: CommunicationRow, *, alone: bool) -> str:

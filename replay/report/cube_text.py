@@ -8,13 +8,14 @@ from rich.console import RenderableType
 from rich.markup import escape
 from rich.text import Text
 
-from replay.report.cube import CubeFacts, GemmRow
-from replay.report.text_tables import heading, new_table
+from replay.report.cube import CubeFacts, GemmRow, ModelRow
+from replay.report.cube_axes import SizeRow
+from replay.report.text_tables import heading, new_table, rest
 from replay.report.words import short
 
 _SHOWN = 12
 _MEASURED = ("calls", "mean us", "share", "TFLOP/s", "peak", "cores", "cubes on", "MAC", "filled", "rows")
-_MODEL = ("measured us", "model us", "ratio", "MAC", "MAC by model", "tiles", "waves filled")
+_MODEL = ("measured us", "model us", "ratio", "MAC", "MAC by model", "tiles", "waves filled", "grade")
 
 
 def cube_tables(rows: Sequence[GemmRow], facts: CubeFacts | None) -> Iterable[RenderableType]:
@@ -26,33 +27,43 @@ def cube_tables(rows: Sequence[GemmRow], facts: CubeFacts | None) -> Iterable[Re
     if facts.without_shape_calls:
         lost = f"{facts.without_shape_calls:,} kernels, {facts.without_shape_ms:,.3f} ms, tell no shape"
         yield Text(f"{lost}: shapes are recorded from level 1 on; dynamic and empty ones tell nothing")
+    if rows:
+        yield from _measured_table(rows)
+    if modelled := [(row, row.model) for row in rows if row.model is not None]:
+        yield from _model_table(modelled)
+    if facts.sizes:
+        yield from _sizes_table(facts.sizes)
+
+
+def _measured_table(rows: Sequence[GemmRow]) -> Iterable[RenderableType]:
     table = new_table("type", "m·n·k", "dtype", *_MEASURED, left=3)
     for row in rows[:_SHOWN]:
-        table.add_row(escape(short(row.op_type)), shape(row), row.dtype, *_measured(row))
+        table.add_row(escape(short(row.op_type)), shape(row), escape(short(row.dtype)), *_measured(row))
     yield table
-    if any(row.model for row in rows):
-        yield from _model_table(rows)
-    if facts.sizes:
-        yield heading("Sizes near those in use that the model finds faster")
-        table = new_table("size", "axis", "share", "try", "FLOP/s", "time", "grade", left=2)
-        for size in facts.sizes[:_SHOWN]:
-            change = f"{size.gain_pct:+.1f} %", f"{size.time_pct:+.1f} %"
-            table.add_row(str(size.size), size.axes, f"{size.share_pct:.1f} %", str(size.nearest), *change, size.grade)
-        yield table
+    yield from rest(rows, _SHOWN)
 
 
-def _model_table(rows: Sequence[GemmRow]) -> Iterable[RenderableType]:
-    grades = ", ".join(dict.fromkeys(row.model.grade for row in rows if row.model is not None))
-    yield heading(f"Matrix products by the cost model ({grades})")
+def _model_table(rows: Sequence[tuple[GemmRow, ModelRow]]) -> Iterable[RenderableType]:
+    yield heading("Matrix products by the cost model")
     table = new_table("m·n·k", "dtype", *_MODEL, left=2)
-    for row in rows[:_SHOWN]:
-        if (model := row.model) is not None:
-            times = f"{row.mean_us:,.1f}", f"{model.time_us:,.1f}", f"{model.measured_over_model:.2f}"
-            shares = percentage(row.measured_mac_pct), percentage(model.mac_pct)
-            tiles = f"{model.tiles:,} of {model.tile[0]} x {model.tile[1]}"
-            filled = f"{100.0 - model.wave_waste_pct:.0f} % of {model.waves}"
-            table.add_row(shape(row), row.dtype, *times, *shares, tiles, filled)
+    for row, model in rows[:_SHOWN]:
+        times = f"{row.mean_us:,.1f}", f"{model.time_us:,.1f}", f"{model.measured_over_model:.2f}"
+        shares = percentage(row.measured_mac_pct), percentage(model.mac_pct)
+        tiles = f"{model.tiles:,} of {model.tile[0]} x {model.tile[1]}"
+        filled = f"{100.0 - model.wave_waste_pct:.0f} % of {model.waves}"
+        table.add_row(shape(row), escape(short(row.dtype)), *times, *shares, tiles, filled, model.grade)
     yield table
+    yield from rest(rows, _SHOWN)
+
+
+def _sizes_table(rows: Sequence[SizeRow]) -> Iterable[RenderableType]:
+    yield heading("Sizes near those in use that the model finds faster")
+    table = new_table("size", "axis", "share", "try", "FLOP/s", "time", "grade", left=2)
+    for row in rows[:_SHOWN]:
+        change = f"{row.gain_pct:+.1f} %", f"{row.time_pct:+.1f} %"
+        table.add_row(str(row.size), row.axes, f"{row.share_pct:.1f} %", str(row.nearest), *change, row.grade)
+    yield table
+    yield from rest(rows, _SHOWN)
 
 
 def shape(row: GemmRow) -> str:

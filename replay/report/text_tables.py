@@ -32,6 +32,12 @@ def filled_table(columns: Sequence[str], rows: Iterable[Sequence[str]], left: in
     return table
 
 
+def rest(rows: Sequence[object], shown: int) -> Iterable[Text]:
+    """How many rows a table leaves out, if any."""
+    if len(rows) > shown:
+        yield Text(f"  {len(rows) - shown:,} more in --json")
+
+
 def breakdown_table(result: Measured) -> Iterable[RenderableType]:
     """Milliseconds by state, side by side."""
     columns = [name for name in ("measured", "replayed", "predicted") if result.breakdown.get(name)]

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 
 import pytest
+from rich.console import Console, Group
 
 import hwprofiles
 import parsers
 from replay import api
 from replay.report.cube import CubeFacts, GemmRow, cube_facts
-from replay.report.cube_text import shape
+from replay.report.cube_text import cube_tables, shape
 from replay.trace import Trace
 
 COLUMNS = (
@@ -189,6 +191,25 @@ def test_the_real_profile_is_of_24_cores_at_1800_mhz(shared_data: Path) -> None:
     longest = rows[0]
     assert (longest.m, longest.n, longest.k, longest.blocks) == (32, 4096, 9216, 16)
     assert longest.tflops == pytest.approx(2 * 2 * 32 * 4096 * 9216 / ((346.567 + 357.367) * 1e6))
+
+
+def test_tables_say_what_they_leave_out(tmp_path: Path) -> None:
+    """Fourteen shapes, of which twelve are shown; every modelled time has its grade beside it."""
+    rows, facts = facts_of(tmp_path, *(kernel(f"{16 * n},64;64,64", f"{16 * n},64", **COUNTED) for n in range(1, 15)))
+    out = StringIO()
+    Console(file=out, width=120).print(Group(*cube_tables(rows, facts)))
+    measured, model = out.getvalue().split("Matrix products by the cost model")
+    assert [part.count("x64x64") for part in (measured, model)] == [12, 12]
+    assert [part.count("2 more in --json") for part in (measured, model)] == [1, 1]
+    assert model.splitlines()[2].endswith(" datasheet")
+
+
+def test_kernels_that_tell_no_shape_leave_no_empty_table(tmp_path: Path) -> None:
+    rows, facts = facts_of(tmp_path, kernel("N/A", "N/A"))
+    out = StringIO()
+    Console(file=out, width=120).print(Group(*cube_tables(rows, facts)))
+    assert "1 kernels, 0.100 ms, tell no shape" in out.getvalue()
+    assert "TFLOP/s" not in out.getvalue()
 
 
 def test_matrix_products_are_part_of_an_inspection(shared_data: Path) -> None:
