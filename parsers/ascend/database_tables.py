@@ -51,7 +51,7 @@ def decoded(value: Value) -> object:
     """A value that may be JSON; the same where it is not."""
     try:
         return msgspec.json.decode(str(value))
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return value
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from replay.core.words import listed
 
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 LARGE = 1e7  # from here on numbers are written with an exponent
 
 
@@ -44,7 +46,8 @@ def known(value: int | str | None) -> str:
 
 
 def short(name: str, limit: int = 48) -> str:
-    """Kernel names run to kilobytes: keep the beginning."""
+    """Kernel names run to kilobytes: keep the beginning, without characters that steer a terminal."""
+    name = _CONTROL.sub("?", name)
     return name if len(name) <= limit else name[: limit - 3] + "..."
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from io import StringIO
 from types import SimpleNamespace
 from typing import cast
@@ -50,3 +51,9 @@ def test_each_peak_of_memory_is_shown_that_is_known() -> None:
     assert shown([], {"peak_gib": 1.5})[-2:] == [heading, "  1.50 GiB allocated"]
     assert shown([], {"peak_gib": None, "peak_reserved_gib": 2.0})[-1] == "  2.00 GiB reserved"
     assert shown([], {"peak_gib": None, "per_stage_gib": None}) == []
+
+
+def test_what_steers_a_terminal_is_not_printed() -> None:
+    """Names come from files that anybody may have written: neither markup nor escape sequences are followed."""
+    text = "\n".join(shown([replace(row("1", "[/red]tp"), operator="hcom_\x1b[31m_")]))
+    assert "hcom_?[31m_" in text and "[/red]tp" in text

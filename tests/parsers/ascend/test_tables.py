@@ -15,6 +15,7 @@ from parsers.ascend.communicators import communicator_id
 from parsers.ascend.csv_rows import Losses
 from parsers.ascend.described import read_described
 from parsers.ascend.folder import RankFiles, Role, role_of
+from parsers.ascend.json_files import read_objects
 from parsers.ascend.kernels import KernelRow, read_kernels
 from parsers.ascend.matrix import links_of, partners, sizes_of
 from parsers.ascend.memory import read_memory
@@ -253,6 +254,14 @@ def test_odd_json_is_survived(tmp_path: Path, text: str, sizes: dict[str, int]) 
     described = read_described(files)
     assert described.sizes == sizes
     assert bool(described.damaged) == (text == "{")
+
+
+def test_json_nested_beyond_all_measure_is_left_out(tmp_path: Path) -> None:
+    """Decoders give up at some thousand levels, with an error of their own."""
+    damaged: list[str] = []
+    file = SourceFile(put(tmp_path / "communication.json", '{"a": ' * 100_000 + "1" + "}" * 100_000))
+    assert read_objects([file], damaged) == [("communication.json", {})]
+    assert damaged == ["communication.json is damaged (nested too deeply) and was left out"]
 
 
 def test_the_older_profile_by_hand(shared_data: Path) -> None:
