@@ -148,7 +148,7 @@ def _steps(database: Database, writer: Writer) -> None:
     rows = writer.timeline.rows["framework"]
     if not rows or any(str(event.name).startswith(_STEP) for event in rows):
         return
-    ((busiest, _),) = writer.operators.most_common(1)
+    busiest = min(writer.operators, key=lambda thread: (-writer.operators[thread], thread))
     for number, start, end in database.rows("STEP_TIME", ("id", "startNs", "endNs")):
         writer.add("framework", f"{_STEP}{number}", (start, end), busiest, AscendArgs(), "cpu_op")
 

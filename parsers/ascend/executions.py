@@ -56,17 +56,21 @@ def _calls(cann: Timed) -> Int64:
 
 
 def _begins(device: Timed, rows: Int64) -> Int64:
-    """When the executions of one model began: every task occurs once in each, so the earliest of those tells."""
+    """When the executions of one model began: every task occurs once in each, so the earliest of those tells.
+
+    Of two counts that equally many tasks have the larger is taken: an execution that was cut lacks some.
+    """
     keys = [
         (device.events[row].tid, integer(device.args[row].task_id), device.events[row].name) for row in rows.tolist()
     ]
     counts = Counter(keys)
-    usual = Counter(counts.values()).most_common(1)[0][0]
+    often = Counter(counts.values())
+    usual = max(often, key=lambda number: (often[number], number))
     starts: dict[object, list[int]] = {key: [] for key in keys if counts[key] == usual}
     for key, row in zip(keys, rows.tolist(), strict=True):
         if key in starts:
             starts[key].append(int(device.start_ns[row]))
-    return np.sort(np.array(min(starts.values(), key=min), np.int64))
+    return np.array(min(map(sorted, starts.values())), np.int64)
 
 
 def _in_order(executions: list[tuple[int, int]], cann: Timed, calls: Int64) -> dict[tuple[int, int], int]:

@@ -77,6 +77,15 @@ def test_calls_whose_work_was_not_recorded_launch_nothing() -> None:
     assert sorted({time for _, time, _ in found}) == [0, 50]
 
 
+@pytest.mark.parametrize("first", ["Mul", "Add"])
+def test_an_execution_that_was_cut_is_one(first: str) -> None:
+    """The recording ends before Add of the second of two: Mul occurs twice, whichever stands first in the file."""
+    *events, _ = make.graph()
+    found = launches(content_of(sorted(events, key=lambda event: event["name"] != first)))
+    call = "AscendCL@aclmdlRIExecuteAsync"
+    assert sorted(found) == [(call, 0, "Add"), (call, 0, "Mul"), (call, 50, "Mul")]
+
+
 def test_a_call_may_execute_its_model_many_times() -> None:
     """Data sunk into the device: six executions behind two calls that were made before all of them."""
     found = launches(content_of(make.graph(executions=6, calls=2)))
