@@ -18,10 +18,8 @@ from replay.core.units import NS_PER_MS, NS_PER_S, NS_PER_US, percent
 from replay.costs.ascend_cube import CUBES
 from replay.costs.cube_device import CubeDevice, cube_device
 from replay.costs.cube_product import Modelled, filled_flops, modelled, products_in
-from replay.report.cube_axes import Axis, SizeRow, axes_of, size_rows
+from replay.report.cube_axes import MOST_SHAPES, Axis, SizeRow, axes_of, size_rows
 from replay.trace import KernelDetails, Trace
-
-_TRIED = 64  # shapes that other sizes are tried on: the longest
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +100,7 @@ def cube_facts(trace: Trace, named: HardwareProfile | None = None) -> tuple[tupl
     total = int(sum(trace.dur_ns[group.events].sum() for group in groups)) + int(trace.dur_ns[unknown].sum())
     groups.sort(key=lambda group: -int(trace.dur_ns[group.events].sum()))
     models = modelled([(group.product, group.dtype) for group in groups], profile)
-    tried = [profile if at < _TRIED else None for at in range(len(groups))]
+    tried = [profile if at < MOST_SHAPES else None for at in range(len(groups))]
     rows = [
         _row(trace, details, group, (device, model, other), total)
         for group, model, other in zip(groups, models, tried, strict=True)

@@ -22,7 +22,7 @@ from replay.costs.cube_product import Typed, fixed_axes, modelled, sizes_of, tim
 
 _REACH = 0.125  # share of a size by which another one may differ
 _MOST_TRIED = 32
-_MOST_SHAPES = 64  # that other sizes are tried on: the longest
+MOST_SHAPES = 64  # that other sizes are tried on: the longest
 _LEAST_GAIN_PCT = 1.0
 _LEAST_SHARE_PCT = 1.0  # of all products' time, for a size to be listed
 _ALIGNED = (512, 256, 32)
@@ -120,7 +120,7 @@ class _Better:
 
 def _best(products: Sequence[_Sized], size: int, profile: HardwareProfile | None) -> _Better | None:
     """The size near ``size`` that gains most over the longest products that have it; of equal ones the nearest."""
-    longest = sorted(products, key=lambda timed: -timed[2])[:_MOST_SHAPES]
+    longest = sorted(products, key=lambda timed: -timed[2])[:MOST_SHAPES]
     before = modelled([timed[:2] for timed in longest], profile)
     known = [(*timed, old) for timed, old in zip(longest, before, strict=True) if old is not None]
     if not known:
