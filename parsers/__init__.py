@@ -83,10 +83,11 @@ def _formats() -> dict[str, ModuleType]:
 
 
 def _claim(file: SourceFile, formats: dict[str, ModuleType]) -> str:
+    """Name of the format that a file is of, empty where none knows it."""
     head = file.head()
     found = next((name for name, module in formats.items() if module.sniff(head, file.location)), "")
-    opening = {name: module.recognise for name, module in formats.items() if hasattr(module, "recognise")}
-    return found or next((name for name, recognise in opening.items() if recognise(file)), "")
+    opening = ((name, module.recognise) for name, module in formats.items() if hasattr(module, "recognise"))
+    return found or next((name for name, recognise in opening if recognise(file)), "")
 
 
 def _is_shared(file: SourceFile, formats: dict[str, ModuleType]) -> bool:

@@ -82,6 +82,7 @@ _OPERATORS = re.compile(  # what a list of operators alone shows
 _KINETO = re.compile(  # whose operators may begin in the same way
     rb'"(?:External id|Record function id|Ev Idx)"\s*:|"cat"\s*:\s*"(?:kernel|ac2g|(?:cuda|hip|gpu|xpu)_\w+)"'
 )
+_TRACE = re.compile(rb'"(?:traceEvents|schemaVersion)"')  # lists of groups may fill the head before the events
 _HEADERS: tuple[tuple[Role, tuple[bytes, ...]], ...] = (
     (Role.CLUSTER_STEPS, (b"Type", b"Index", b"Computing", b"Communication(Not Overlapped)")),
     (Role.STEPS, (b"Computing", b"Communication(Not Overlapped)")),
@@ -138,7 +139,7 @@ def role_of(head: bytes) -> Role | None:
         return Role.TIMELINE if operators or _OWN.search(head) else None
     head = text_of(head).encode().lstrip(b"\xef\xbb\xbf \t\r\n")
     if head.startswith(b"{"):
-        if b'"traceEvents"' in head:  # as viewers save what they have opened; every GPU trace has operators
+        if _TRACE.search(head):  # as viewers save what they have opened; every GPU trace has operators
             return Role.TIMELINE if _OWN.search(head) else None
         return next((role for role, pattern in _KEYS if pattern.search(head)), None)
     header = head.split(b"\n", 1)[0]

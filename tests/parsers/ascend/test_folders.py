@@ -334,6 +334,12 @@ def test_a_bare_list_of_a_gpu_trace_is_none_of_ascends(sign: str) -> None:
     assert role_of((event % "").encode()) is Role.TIMELINE
 
 
+def test_a_gpu_trace_with_arguments_of_its_job_is_none_of_ascends() -> None:
+    """Programs may add what they like before the events, and a list of groups may be longer than the head."""
+    assert role_of(b'{"schemaVersion":1,"distributed_args":{"world_size":8},"distributedInfo":{"pg_config":[') is None
+    assert role_of(b'{"distributed_args":{"world_size":8}}') is Role.METADATA
+
+
 def test_the_map_of_the_package_names_every_module() -> None:
     """And none that is gone."""
     modules = {path.stem for path in Path(ascend.__path__[0]).glob("*.py")} - {"__init__"}
