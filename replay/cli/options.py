@@ -15,13 +15,17 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 OUTPUT_SUFFIXES = (".html", ".pftrace", ".trace.json", ".json")
 
 
-def pattern_factor(text: str) -> tuple[str, float]:
-    """``NAME=FACTOR`` with a factor of 0 or more; the name may itself hold ``=``."""
-    pattern, _, factor = text.rpartition("=")
-    value = _number(factor)
-    if not pattern or not 0.0 <= value < float("inf"):
-        raise click.BadParameter(f"{text!r} is not NAME=FACTOR with a factor of 0 or more")
-    return pattern, value
+def pair(written: str, number: str) -> Callable[[str], tuple[str, float]]:
+    """Type of ``NAME=NUMBER`` with a number of 0 or more; the name may itself hold ``=``."""
+
+    def read(text: str) -> tuple[str, float]:
+        name, _, last = text.rpartition("=")
+        value = _number(last)
+        if not name or not 0.0 <= value < float("inf"):
+            raise click.BadParameter(f"{text!r} is not {written} with {number}")
+        return name, value
+
+    return read
 
 
 def milliseconds(text: str) -> float:
@@ -174,14 +178,14 @@ def edits(command: Command) -> Command:
         click.option("--experts", metavar="LOAD", help="Expert load: balanced, trace, zipf:A, or a file of counts."),
         click.option(
             "--scale",
-            type=pattern_factor,
+            type=pair("PATTERN=FACTOR", "a factor of 0 or more"),
             multiple=True,
             metavar="PATTERN=FACTOR",
             help="Multiply the duration of ops whose name matches; PATTERN@3: of rank 3. Repeatable.",
         ),
         click.option(
             "--link",
-            type=pattern_factor,
+            type=pair("TIER=FACTOR", "a factor of more than 0"),
             multiple=True,
             metavar="TIER=FACTOR",
             help="Multiply the bandwidth of a tier: all, intra, inter, tp, cp, ep, dp, pp, other, or a kind of link "
@@ -189,7 +193,7 @@ def edits(command: Command) -> Command:
         ),
         click.option(
             "--stall",
-            type=pattern_factor,
+            type=pair("RANK=MS", "a time of 0 ms or more"),
             multiple=True,
             metavar="RANK=MS",
             help="Hold the host of a rank (or of all) for so long as the step begins. Repeatable.",

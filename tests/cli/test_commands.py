@@ -54,7 +54,8 @@ def test_run_is_the_default_command(tmp_path: Path) -> None:
     [
         (("run",), "Missing argument"),
         (("run", "x.json", "--ep", "0"), "--ep"),
-        (("run", "x.json", "--scale", "gemm"), "NAME=FACTOR"),
+        (("run", "x.json", "--scale", "gemm"), "'gemm' is not PATTERN=FACTOR with a factor of 0 or more"),
+        (("run", "x.json", "--stall", "0=x"), "'0=x' is not RANK=MS with a time of 0 ms or more"),
         (("run", "x.json", "--scale", "gemm=-1"), "0 or more"),
         (("run", "x.json", "-o", "x.txt"), ".pftrace"),
         (("run", "x.json", "-o", "no/such/folder/x.json"), "does not exist"),
