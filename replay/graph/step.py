@@ -58,7 +58,7 @@ def find_steps(trace: Trace, launches: Launches, marker: str | None = None) -> S
     if marker is not None:
         named = _matching(trace, annotation, lambda name: name == marker or name.split("#")[0] == marker)
         if not named.any():
-            raise TraceError(f"no range named {marker!r}; ranges that repeat: {_repeating(trace, annotation)}")
+            raise TraceError(f"no range named {marker!r}; ranges that repeat: {_repeating(trace)}")
         return Steps(_from_ranges(trace, named), f"ranges named {marker!r}")
     profiler = _matching(trace, annotation, lambda name: _PROFILER_STEP.match(name) is not None)
     if profiler.any():
@@ -78,8 +78,10 @@ def _matching(trace: Trace, candidates: Bool, accept: Callable[[str], bool]) -> 
     return np.asarray(candidates & wanted[trace.name]) if len(trace.names) else candidates
 
 
-def _repeating(trace: Trace, candidates: Bool) -> str:
-    codes, counts = np.unique(trace.name[candidates], return_counts=True)
+def _repeating(trace: Trace) -> str:
+    """The most frequent ranges that the program named, else its operators."""
+    named = trace.kind == EventKind.ANNOTATION
+    codes, counts = np.unique(trace.name[named if named.any() else trace.kind == EventKind.CPU_OP], return_counts=True)
     often = [trace.names[c] for c in codes[np.argsort(-counts)][:5]]
     return ", ".join(often) if often else "none"
 

@@ -88,7 +88,7 @@ def _from_toml(file: str, text: str) -> tuple[Rows, tuple[str, ...]]:
     try:
         document = tomllib.loads(text)
     except ValueError as error:  # also for an integer of thousands of digits
-        raise TraceError(f"{file}: {error}") from None
+        raise TraceError(f"{file}: {error}; give a .toml file with a [[case]] for each, or a .csv file") from None
     tables = document.pop("case", [])
     if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
         raise TraceError(f"{file}: write every case as a table [[case]]")

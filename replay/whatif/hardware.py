@@ -184,7 +184,8 @@ def _needed(profile: HardwareProfile, name: str) -> float:
     value = profile.get(name)
     if value is None:
         raise RefusedError(
-            f"{OPTION}: the profile {profile.name} has no {name}, which kernels need; add it to the profile"
+            f"{OPTION}: the profile {profile.name} has no {name}, which kernels need; add it to the profile, or "
+            "calibrate it with --base NAME"
         )
     return value
 

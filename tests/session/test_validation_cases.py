@@ -82,6 +82,7 @@ CASE = '[[case]]\nname = "a"\nsource = "run"\n'
 @pytest.mark.parametrize(
     ("text", "says"),
     [
+        ("{}", "give a .toml file with a [[case]] for each, or a .csv file"),
         (CASE + "mesured_step_ms = 1", "case 1 (a): unknown key 'mesured_step_ms'; did you mean 'measured_step_ms'?"),
         (CASE + 'measured_step_ms = "x"', "case 1 (a): measured_step_ms must be a number above 0"),
         (CASE + "measured_step_ms = -1", "measured_step_ms must be a number above 0"),
