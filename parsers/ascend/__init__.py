@@ -93,7 +93,8 @@ def read(files: Sequence[SourceFile], options: ReadOptions, *, piece_bytes: int 
     by_number = {rank.number if rank.number >= 0 else at: joined[at] for at, rank in enumerate(ranks)}
     job = job_of(by_number, settings, sizes, cluster)
     trace = _with_tables(combine(contents(ranks, joined, job), FORMAT), ranks, cluster)
-    lost = (left_out(folders, skipped), empty, losses.health(), on_host(trace))
+    bounds = Health(inferred={"sizes of groups, as few as show": job.bounds} if job.bounds else {})
+    lost = (left_out(folders, skipped), empty, losses.health(), on_host(trace), bounds)
     return replace(
         trace,
         health=reduce(Health.merged, lost, trace.health),

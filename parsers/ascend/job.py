@@ -19,12 +19,16 @@ _MODEL = ("tp", "cp", "pp")
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """``evidence`` says how ``world_size`` is known; ``layout`` holds sizes that the job recorded of itself."""
+    """``evidence`` says how ``world_size`` is known; ``layout`` holds sizes that the job recorded of itself.
+
+    ``bounds`` counts the groups whose size is the fewest members that links and partners show, or that use it.
+    """
 
     groups: tuple[Group, ...]
     world_size: int
     evidence: str
     layout: dict[str, int]
+    bounds: int
 
 
 def job_of(
@@ -48,7 +52,10 @@ def job_of(
     groups = groups_of(members, [*settings, listed], sizes)
     world, evidence = _world(members, settings, groups, cluster)
     stated = next((told.sizes for told in settings if told.sizes), cluster.sizes)
-    return Job(groups, world, evidence, _consistent(stated, world))
+    told = {member.group for own in members.values() for member in own.values() if member.op.rank_size > 0}
+    told |= known | {group.name for group in listed.groups}
+    bounds = sum(group.size > 0 and group.name not in told for group in groups)
+    return Job(groups, world, evidence, _consistent(stated, world), bounds)
 
 
 def _world(

@@ -438,6 +438,17 @@ def test_buffers_follow_from_the_size_of_the_group(tmp_path: Path) -> None:
     assert (c.in_nbytes.tolist(), c.out_nbytes.tolist(), c.sequence.tolist()) == ([200], [1600], [0])
 
 
+@pytest.mark.parametrize(("told", "size"), [({"rank_size": 8}, 8), ({}, 4)])
+def test_a_size_that_only_partners_show_is_said_to_be_a_bound(tmp_path: Path, told: dict[str, int], size: int) -> None:
+    """Rank 1 exchanges with rank 3: at least four members, unless the operator tells eight."""
+    big = make.operator("hcom_allGather__123_0_1", (5, 100), count=100, data_type="FP16", **told)
+    rows = make.collectives(big, make.sub_task("Memcpy", (10, 20), ranks=(1, 3)))
+    trace = parsers.read([make.write(tmp_path, [*make.eager(), *rows])])
+    assert isinstance(trace, Trace)
+    assert [group.size for group in trace.groups] == [size]
+    assert ("sizes of groups, as few as show" in trace.health.inferred) == (not told)
+
+
 def test_stand_ins_for_launches_are_no_calls(tmp_path: Path) -> None:
     """torch_npu's files in Kineto's form draw a call without args at the time of the kernel."""
     step = {
