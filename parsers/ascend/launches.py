@@ -22,6 +22,7 @@ from parsers.ascend.executions import executed
 from parsers.ascend.timed import Timed
 from replay.core.columns import Bool, Int64
 
+_DAMAGED = 1 << 62  # no profiler counts so far
 _QUEUED = attrgetter("queued")
 _PUT, _TAKE, _FUNCTION = "enqueue", "dequeue", "python_function"
 
@@ -65,7 +66,8 @@ def find_launches(timeline: Timeline, cann: Timed, framework: Timed, device: Tim
 
 def _join(device: Int64, host: Int64, launcher: dict[int, int]) -> None:
     """Give each device row the number of its ``launcher``, which gets one where it has none."""
-    free = 1 + int(max(device.max(initial=0), host.max(initial=0)))
+    taken = np.concatenate([device, host])
+    free = 1 + int(taken[taken < _DAMAGED].max(initial=0))
     for row, call in launcher.items():
         if host[call] <= 0:
             host[call] = free

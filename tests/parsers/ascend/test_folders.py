@@ -110,6 +110,16 @@ def test_host_to_device_arrows_join_rows_without_connections(tmp_path: Path) -> 
     assert launch_of(read(tmp_path), "aclnnMatmul_MatMulCommon_MatMulV3") == "Node@launch"
 
 
+def test_a_connection_of_any_number_is_no_error(tmp_path: Path) -> None:
+    """The largest int64 on a call, and device rows that only arrows join: they need numbers of their own."""
+    events = make.level1()
+    for event in events:
+        event.get("args", {}).pop("connection_id", None)
+    call = next(event for event in events if event["pid"] == make.CANN and event["ph"] == "X")
+    call["args"]["connection_id"] = 2**63 - 1
+    assert len(read(make.write(tmp_path, 0, events))) == 23
+
+
 def test_counts_of_ranks_that_began_apart_are_aligned(tmp_path: Path) -> None:
     """Rank 1 began to profile two operators later: its third is rank 0's fifth."""
     sizes = [10, 20, 30, 40, 50]
