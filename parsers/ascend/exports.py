@@ -1,4 +1,4 @@
-"""What the sqlite exports of a rank say: its timeline, and what text files would say beside one."""
+"""What the sqlite files of a rank say: an export its timeline, statistics what text files say beside one."""
 
 from __future__ import annotations
 

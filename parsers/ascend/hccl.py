@@ -138,8 +138,13 @@ def _once(ops: Sequence[HcclOp]) -> list[HcclOp]:
             continue
         host, other = (op, before) if before.served else (before, op)
         planes = other if host.transfer_ns < 0 else host
-        told = {"transfer_ns": min(planes.transfer_ns, host.dur_ns), "peers": planes.peers, "partner": planes.partner}
-        kept[last[key]] = replace(host, **told, streams=planes.streams)  # type: ignore[arg-type]
+        kept[last[key]] = replace(
+            host,
+            transfer_ns=min(planes.transfer_ns, host.dur_ns),
+            peers=planes.peers,
+            partner=planes.partner,
+            streams=planes.streams,
+        )
     return kept
 
 

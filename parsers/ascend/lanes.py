@@ -12,7 +12,7 @@ from parsers.ascend.events import AscendEvent, Timeline
 from replay.core.columns import Int64
 from replay.trace import MISSING, Lane
 
-_DEVICE_BITS = 31  # of a process id
+_DEVICE_MASK = 31  # the last bits of a process id
 _LABEL = re.compile(r"(?:^|\s)(\d{1,3})\s*$")  # "NPU 3"
 
 
@@ -73,4 +73,4 @@ def device_number(timeline: Timeline, process: str) -> int:
     if labelled:
         return int(labelled[1])
     number = integer(process)
-    return number & _DEVICE_BITS if number >= 0 else MISSING
+    return number & _DEVICE_MASK if number >= 0 else MISSING
