@@ -54,7 +54,7 @@ def test_a_named_range_marks_steps(tmp_path: Path) -> None:
     mark = span("train_iter#7", 0, 200, cat="user_annotation")
     trace = trace_of(tmp_path, [mark, *launch("k", 10, 20, 50, 1)])
     assert build(trace, BuildOptions(marker="train_iter")).measured_step_ns == 200_000
-    with pytest.raises(TraceError, match="no range named 'nope'; ranges that repeat: train_iter#7$"):
+    with pytest.raises(TraceError, match=r"no range named 'nope'; ranges that repeat: train_iter#7$"):
         build(trace, BuildOptions(marker="nope"))
 
 
