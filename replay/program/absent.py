@@ -38,7 +38,10 @@ Labelled = tuple[Graph, Labels]
 
 
 def with_absent(graph: Graph, labels: Labels, target: Layout) -> tuple[Graph, Labels, tuple[str, ...]]:
-    """``graph`` and ``labels`` with what ``target`` does and the source did not, and what was put back, in words."""
+    """``graph`` and ``labels`` with what ``target`` does and the source did not, and what was put back, in words.
+
+    Raises :class:`RefusedError` where nothing tells the bytes of what the target does.
+    """
     source = labels.layout
     notes = []
     if source.ep == 1 < target.ep:
@@ -49,18 +52,18 @@ def with_absent(graph: Graph, labels: Labels, target: Layout) -> tuple[Graph, La
         notes.append("the sum of gradients")
     replicas = sizes(target, expert=True)["dp"]
     replicated = sizes(source, expert=True)["dp"] == 1 < replicas
+    if replicated and source.ep > 1 and not labels.model.experts:
+        raise RefusedError(
+            f"the target sums gradients of experts over {replicas} replicas, which the input does not, and nothing says "
+            "how many parameters the experts have: give --model"
+        )
     if replicated and labels.model.experts:
         graph, labels = _with_expert_sums(graph, labels)
         notes.append("the sum of expert gradients")
     if source.pp == 1 < target.pp:
         graph, labels = with_collectives(graph, labels, lone_transfers(graph, labels, _activation_nbytes(labels)))
         notes.append("pipeline transfers")
-    sentences = [f"the input has no {what.removeprefix('the ')}; it is costed by bytes and links" for what in notes]
-    if replicated and source.ep > 1 and not labels.model.experts:
-        sentences.append(
-            f"the sum of expert gradients over {replicas} replicas, which the input has not, is left out, because "
-            "nothing says how many parameters the experts have: give --model, else the prediction is too fast"
-        )
+    sentences = (f"the input has no {what.removeprefix('the ')}; it is costed by bytes and links" for what in notes)
     return graph, labels, tuple(sentences)
 
 
