@@ -54,8 +54,8 @@ def with_absent(graph: Graph, labels: Labels, target: Layout) -> tuple[Graph, La
     replicated = sizes(source, expert=True)["dp"] == 1 < replicas
     if replicated and source.ep > 1 and not labels.model.experts:
         raise RefusedError(
-            f"the target sums gradients of experts over {replicas} replicas, which the input does not, and nothing says "
-            "how many parameters the experts have: give --model"
+            f"the target sums gradients of experts over {replicas} replicas, which the input does not, and nothing "
+            "says how many parameters the experts have: give --model"
         )
     if replicated and labels.model.experts:
         graph, labels = _with_expert_sums(graph, labels)

@@ -270,7 +270,7 @@ def test_expert_gradients_of_unknown_size_are_refused() -> None:
     source = layout(pp=1, dp=2, ep=2, world_size=2, group_size=1, gbs=4)
     graph, labels = pipeline_step(source, 4, Costs(5, 10, gradients=8))
     target = source.change(dp=4, world_size=4, gbs=8)
-    with pytest.raises(RefusedError, match="over 2 replicas.* give --model"):
+    with pytest.raises(RefusedError, match=r"over 2 replicas.* give --model"):
         with_absent(graph, labels, target)
 
 
