@@ -49,30 +49,30 @@ def find_launches(timeline: Timeline, cann: Timed, framework: Timed, device: Tim
     found = Launching(*numbers, np.zeros(len(framework), np.bool_))
     known = (device.connection > 0) & np.isin(device.connection, cann.connection)
     executions = executed(cann, device)
-    _join(found.device, found.cann, executions)
+    _join(found, found.cann, executions)
     found.inferred["device tasks joined to the call that executed their model"] += len(executions)
     rest = [row for row in np.flatnonzero(~known).tolist() if row not in executions]
     calls = _hosts(_tails(timeline.arrows["launch"], device, rest), cann, np.ones(len(cann), np.bool_))
-    _join(found.device, found.cann, calls)
+    _join(found, found.cann, calls)
     rest = [row for row in rest if row not in calls]
     category = np.array([str(event.cat) for event in framework.events])
     operators = _hosts(_tails(timeline.arrows["op"], device, rest), framework, ~np.isin(category, (_PUT, _TAKE)))
     launchers = _Queue(framework, category).launchers(operators, device) if operators else {}
-    _join(found.device, found.framework, launchers)
+    _join(found, found.framework, launchers)
     found.launches[list(launchers.values())] = True
     found.inferred["device tasks joined to the operator they come from"] += len(launchers)
     return found
 
 
-def _join(device: Int64, host: Int64, launcher: dict[int, int]) -> None:
-    """Give each device row the number of its ``launcher``, which gets one where it has none."""
-    taken = np.concatenate([device, host])
+def _join(found: Launching, host: Int64, launcher: dict[int, int]) -> None:
+    """Give each device row the number of its ``launcher`` among ``host``, which gets one that nobody has if need be."""
+    taken = np.concatenate([found.device, found.cann, found.framework])
     free = 1 + int(taken[taken < _DAMAGED].max(initial=0))
     for row, call in launcher.items():
         if host[call] <= 0:
             host[call] = free
             free += 1
-        device[row] = host[call]
+        found.device[row] = host[call]
 
 
 def _tails(ends: Sequence[AscendEvent], device: Timed, rows: Sequence[int]) -> dict[int, Place]:

@@ -410,6 +410,19 @@ def test_calls_of_one_layer_alone_launch_nothing() -> None:
     assert launches(content_of(events)) == launches(content_of(folders.level0()))
 
 
+def test_numbers_given_to_operators_are_nobody_elses() -> None:
+    """Sub comes from an operator by its arrow; a call with the next number after the kernels' launched nothing."""
+    host = [folders.row(folders.HOST, 100, "aten::sub", (50, 90), cat="cpu_op", args={"Sequence number": -1})]
+    arrow = folders.arrow("async_npu", "torch_to_npu", (folders.HOST, 100, 50), (folders.HARDWARE, 2, 210))
+    named = folders.named(folders.HOST, "Python", {100: "Thread 100"}, "CPU")
+    idle = make.call("AscendCL@aclrtSynchronizeStream", (60, 80), 3)
+    events = [*named, *host, *arrow, *make.eager(), idle, make.work("Sub", (210, 230))]
+    rows = content_of(events).rows
+    (kernel,) = (row for row in range(len(rows)) if rows.names[rows.name[row]] == "Sub")
+    same = np.flatnonzero(rows.correlation == rows.correlation[kernel]).tolist()
+    assert sorted(rows.names[rows.name[row]] for row in same) == ["Sub", "aten::sub"]
+
+
 def test_an_operator_that_put_twice_launches_from_both_takes() -> None:
     """Level 0: each of two tasks of one operator comes from a queue entry of its own."""
     host = [folders.row(folders.HOST, 100, "aten::mul", (10, 60), cat="cpu_op", args={"Sequence number": -1})]
