@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from replay.core.columns import Float64, Int64
+from replay.core.columns import Bool, Float64, Int64
 from replay.core.evidence import GRADE_WIDTH, Grade
 from replay.graph.types import Graph, OpKind
 from replay.program.retiming import Retiming
@@ -59,23 +59,38 @@ def transfer_part(source: Graph, target: Graph, origin: Int64, ratio: float) -> 
     )
 
 
-def lateness_part(target: Graph, source_step_ns: int, ratio: float) -> Part:
+def lateness_part(source: Graph, target: Graph, source_step_ns: int, ratio: float) -> Part:
     """Ranks outside of the input as late as they were, or faster and slower with those inside.
 
-    The prediction keeps what was waited for unseen members. Were they like the ranks given, their lateness would follow
-    the step: ratio' = step(lateness x ratio') / source step, found by iteration (each round's change is a part of the
-    one before, because lateness is a part of the step).
+    The prediction keeps what was waited for unseen members. Were they like the ranks given, a rank's whole lateness
+    would follow the step: ratio' = step(lateness x ratio' x L(source) / L(target)) / source step with L the lateness of
+    a rank, found by iteration (each round's change is a part of the one before, because L(source) is a part of the
+    step). A target with twice as many micro-batches waits twice as often, each time for half as much of its step.
     """
-    edges = target.edges
-    late = (target.kind[edges.source] == OpKind.ARRIVAL) & (target.kind[edges.target] == OpKind.TRANSFER)
-    late &= edges.lag_ns > 0
+    edges, late = target.edges, _late(target)
+    of_rank = _mean_lateness_ns(target)
+    often = _mean_lateness_ns(source) / of_rank if of_rank else 1.0
     following = ratio
     for _ in range(FOLLOWINGS if late.any() else 0):
-        lag = np.where(late, np.rint(edges.lag_ns * following).astype(np.int64), edges.lag_ns)
+        lag = np.where(late, np.rint(edges.lag_ns * following * often).astype(np.int64), edges.lag_ns)
         moved = replace(target, edges=replace(edges, lag_ns=lag))
         following = simulate(moved, residuals=True, plan=plan(moved)).step_ns / source_step_ns
     basis = "ranks not in the input as late as they were, or changing with the others"
     return bracket(ratio, (ratio, following), basis, "lateness")
+
+
+def _late(graph: Graph) -> Bool:
+    """Edges that hold a transfer back for members that were not seen."""
+    edges = graph.edges
+    late = (graph.kind[edges.source] == OpKind.ARRIVAL) & (graph.kind[edges.target] == OpKind.TRANSFER)
+    return np.asarray(late & (edges.lag_ns > 0))
+
+
+def _mean_lateness_ns(graph: Graph) -> float:
+    """Lateness of unseen members over all transfers, per rank of the graph."""
+    held, late = np.zeros(len(graph), np.int64), _late(graph)
+    np.maximum.at(held, graph.edges.target[late], graph.edges.lag_ns[late])  # every member's arrival has an edge
+    return float(held.sum()) / max(len(np.unique(graph.rank)), 1)
 
 
 def _part(graph: Graph, factors: list[Float64], basis: str) -> Part:

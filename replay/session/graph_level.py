@@ -42,7 +42,7 @@ def predict(baseline: Baseline, question: Question, facts: Facts) -> Prediction:
         graph=edited,
         timeline=timeline,
         ratio=ratio,
-        parts=(lateness_part(edited, baseline.faithful.step_ns, ratio), *_retimed(edited, moved)),
+        parts=(lateness_part(baseline.graph, edited, baseline.faithful.step_ns, ratio), *_retimed(edited, moved)),
         changes=_rows(baseline.graph, edited, question, moved),
         warnings=(*(moved.warnings if moved else ()), *held_notes(baseline.graph, question)),
     )

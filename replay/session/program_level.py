@@ -227,7 +227,7 @@ def _completed(asked: Asked, prediction: Prediction, origin: Int64) -> Predictio
     parts = [
         retiming_part(prediction.graph, asked.retiming, origin),
         transfer_part(graph, prediction.graph, origin, prediction.ratio),
-        lateness_part(prediction.graph, round(prediction.timeline.step_ns / prediction.ratio), prediction.ratio),
+        lateness_part(graph, prediction.graph, round(prediction.timeline.step_ns / prediction.ratio), prediction.ratio),
     ]
     if prediction.lift:
         parts.append(bias(prediction.lift.error_pct, "lift"))

@@ -60,24 +60,34 @@ def test_a_bracket_end_that_contradicts_the_measurement_is_approached_only() -> 
     assert part.high == pytest.approx(140 / 1040 / 0.1 - 1)
 
 
-def waiting_for_an_unseen_rank(compute: int) -> Graph:
-    """Compute, then 300 ns of waiting for a rank outside of the input, then a transfer of 100 ns."""
-    ops = [
-        Op("gemm", compute),
-        Op("all_reduce", 0, [0], kind=OpKind.ARRIVAL, comm=0),
-        Op("all_reduce", 100, [(1, 300)], kind=OpKind.TRANSFER, comm=0, rule=Rule.COLLECTIVE),
-    ]
-    return graph_of(ops, comms=[Comm(CollectiveKind.ALL_REDUCE)])
+def waiting_for_an_unseen_rank(compute: int, times: int = 1) -> Graph:
+    """Compute, then 300 ns of waiting for a rank outside of the input, then 100 ns of transfer; ``times`` over."""
+    ops: list[Op] = []
+    for comm in range(times):
+        at = len(ops)
+        ops += [
+            Op("gemm", compute, [at - 1] if at else []),
+            Op("all_reduce", 0, [at], kind=OpKind.ARRIVAL, comm=comm),
+            Op("all_reduce", 100, [(at + 1, 300)], kind=OpKind.TRANSFER, comm=comm, rule=Rule.COLLECTIVE),
+        ]
+    return graph_of(ops, comms=[Comm(CollectiveKind.ALL_REDUCE)] * times)
 
 
 def test_unseen_ranks_may_change_as_the_others_do() -> None:
     """600 -> 100 ns of compute: 500 of 1000 with the peer as late; r = (200 + 300 r) / 1000 with it as fast: 2 / 7."""
-    part = lateness_part(waiting_for_an_unseen_rank(100), 1000, 0.5)
+    part = lateness_part(waiting_for_an_unseen_rank(600), waiting_for_an_unseen_rank(100), 1000, 0.5)
     assert part.low == pytest.approx(1 - 2 / 7 / 0.5, abs=0.005)
     assert part.high == 0.0
 
 
 def test_unseen_ranks_as_late_as_measured_have_no_width() -> None:
     """Changing nothing changes nothing."""
-    part = lateness_part(waiting_for_an_unseen_rank(600), 1000, 1.0)
+    source = waiting_for_an_unseen_rank(600)
+    part = lateness_part(source, source, 1000, 1.0)
+    assert (part.low, part.high) == (0.0, 0.0)
+
+
+def test_twice_the_work_waits_twice_as_often_not_twice_as_long() -> None:
+    """2 x 1000 ns with 2 x 300 of waiting: half of twice the step's lateness at each of two waits is what it was."""
+    part = lateness_part(waiting_for_an_unseen_rank(600), waiting_for_an_unseen_rank(600, times=2), 1000, 2.0)
     assert (part.low, part.high) == (0.0, 0.0)
