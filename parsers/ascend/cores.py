@@ -13,6 +13,9 @@ import numpy as np
 from replay.core.columns import Float64, Int64
 from replay.core.units import NS_PER_S
 
+CUBE_CORES = ("AI_CORE", "MIX_AIC")
+"""What kernel tables call the cores that multiply matrices; of the second, vector cores help."""
+
 _SPREAD = 0.02  # counters that disagree by more tell nothing
 _WHOLE = 0.05  # a number of cores this near to a whole one is that
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from parsers.ascend.cores import Counted, cores_and_clock
+from parsers.ascend.cores import CUBE_CORES, Counted, cores_and_clock
 from parsers.ascend.csv_rows import Losses
 from parsers.ascend.folder import RankFiles, Role, name_in_rank, role_of
 from parsers.ascend.kernels import KernelRow, read_kernels
@@ -89,7 +89,7 @@ def _sizes(product: Product) -> tuple[str, dict[str, float]]:
 
 
 def _counted(kernels: Sequence[KernelRow]) -> Counted:
-    on_cube = [kernel for kernel in kernels if kernel.core in ("AI_CORE", "MIX_AIC")]
+    on_cube = [kernel for kernel in kernels if kernel.core in CUBE_CORES]
     columns = [(k.dur_ns, k.blocks, k.cube_ns, k.cube_cycles) for k in on_cube]
     dur, blocks, cube, cycles = np.array(columns, np.int64).reshape(-1, 4).T.copy()
     return Counted(dur, np.array([k.cube_utilization_pct for k in on_cube], np.float64), blocks, cube, cycles)

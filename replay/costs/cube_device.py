@@ -8,7 +8,7 @@ import numpy as np
 
 import hwprofiles
 from hwprofiles import HardwareProfile
-from parsers.ascend.cores import Counted, cores_and_clock
+from parsers.ascend.cores import CUBE_CORES, Counted, cores_and_clock
 from replay.trace import Trace
 
 
@@ -46,7 +46,7 @@ def counted(trace: Trace) -> tuple[int | None, float | None]:
     if details is None or details.counters is None:
         return None, None
     counters = details.counters
-    on_cube = np.flatnonzero(np.isin(np.array(details.core), ("AI_CORE", "MIX_AIC")))
+    on_cube = np.flatnonzero(np.isin(np.array(details.core), CUBE_CORES))
     return cores_and_clock(
         Counted(
             trace.dur_ns[details.event[on_cube]], details.cube_utilization_pct[on_cube], counters.blocks[on_cube],
@@ -87,5 +87,5 @@ def _most_blocks(trace: Trace) -> int:
     details = trace.details
     if details is None or details.counters is None or not len(details):
         return 0
-    on_cube = np.isin(np.array(details.core), ("AI_CORE", "MIX_AIC"))
+    on_cube = np.isin(np.array(details.core), CUBE_CORES)
     return int(np.where(on_cube, details.counters.blocks, 0).max())

@@ -6,6 +6,7 @@ from enum import Enum
 
 import numpy as np
 
+from parsers.ascend.cores import CUBE_CORES
 from replay.core.columns import Bool
 from replay.graph.types import Graph, OpKind
 from replay.program.kernel_words import kernel_words
@@ -21,8 +22,7 @@ class Core(Enum):
 
 
 _CORES = {
-    "AI_CORE": Core.CUBE,
-    "MIX_AIC": Core.CUBE,  # the cube core leads, vector cores help
+    **dict.fromkeys(CUBE_CORES, Core.CUBE),
     "AI_VECTOR_CORE": Core.VECTOR,
     "MIX_AIV": Core.VECTOR,
     "AI_CPU": Core.AI_CPU,
