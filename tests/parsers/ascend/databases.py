@@ -12,6 +12,10 @@ from decimal import ROUND_HALF_UP, Decimal
 from pathlib import Path
 from typing import Any
 
+import parsers
+from replay.trace import Trace
+from tests.parsers.ascend import folders
+
 Event = dict[str, Any]
 Row = Sequence[object]
 NONE = 2**32 - 1
@@ -413,4 +417,25 @@ def damage(path: Path, table: str) -> Path:
     data = bytearray(path.read_bytes())
     data[(page - 1) * size : page * size] = b"\xff" * size
     path.write_bytes(data)
+    return path
+
+
+def read(*paths: Path) -> Trace:
+    """One trace of all."""
+    found = parsers.read(paths)
+    assert isinstance(found, Trace)
+    return found
+
+
+def export(folder: Path, events: Sequence[Event], rank: int = 0) -> Path:
+    """An export of these rows, named as torch_npu names it."""
+    path = folder / "ASCEND_PROFILER_OUTPUT" / f"ascend_pytorch_profiler_{rank}.db"
+    return exported(events, rank=rank, group=folders.GROUP).write(path)
+
+
+def change(path: Path, *statements: str) -> Path:
+    """An export with its rows changed."""
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript("PRAGMA journal_mode = delete; PRAGMA synchronous = off")
+        connection.executescript(";".join(statements))
     return path

@@ -7,6 +7,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+import parsers
+from replay.trace import Trace
 from tests.parsers.ascend import folders as make
 
 MATMUL = {"Name": "MatMul_1", "Type": "MatMulV3", "Start Time(us)": make.ts(100), "Duration(us)": "200.0"}
@@ -127,3 +131,16 @@ def old_mindspore(folder: Path, rank: int) -> Path:
     info = {"context_mode": "graph", "rank_id": rank, "ms_version": "2.2.0", "rank_size": 2, "stage_num": 1}
     put(top / f"profiler_info_{rank}.json", info)
     return top
+
+
+def read(*folders: Path) -> Trace:
+    """The trace of some folders."""
+    trace = parsers.read(list(folders))
+    assert isinstance(trace, Trace)
+    return trace
+
+
+def device_ops(trace: Trace) -> list[tuple[int, str, int, int]]:
+    """(rank, name, start, duration) of the device events, ns."""
+    rows = np.flatnonzero(trace.is_device).tolist()
+    return [(int(trace.rank[i]), trace.name_of(i), int(trace.start_ns[i]), int(trace.dur_ns[i])) for i in rows]

@@ -6,6 +6,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from parsers._chrome_stream import ChromeStream
+from parsers.ascend.events import Timeline, read_timeline
+from parsers.ascend.hccl import HcclOp
+from parsers.ascend.rows import AscendContent, read_rows
+from replay.trace import EventKind
 from tests.parsers.ascend.folders import CANN, HARDWARE, HCCL, Event, named, row
 
 NO_MODEL = 2**32 - 1
@@ -115,3 +122,26 @@ def of_2023(events: list[Event], group: str) -> list[Event]:
 
 def _place(event: Event) -> dict[str, Any]:
     return {"name": "HostToDevice", "pid": event["pid"], "tid": event["tid"], "ts": event["ts"]}
+
+
+def timeline_of(events: list[Event]) -> Timeline:
+    """The rows as sorted while reading."""
+    return read_timeline([ChromeStream([json.dumps(events).encode()], "trace_view.json")])
+
+
+def content_of(events: list[Event]) -> AscendContent:
+    """What a timeline holds."""
+    return read_rows(timeline_of(events), keep_modules=True)
+
+
+def names_of(content: AscendContent, *kinds: EventKind) -> list[str]:
+    """Names of all rows, or of those of some kinds, in order."""
+    rows = content.rows
+    wanted = np.isin(rows.kind, kinds) if kinds else np.ones(len(rows), np.bool_)
+    return [rows.names[code] for code in rows.name[wanted].tolist()]
+
+
+def only_op(content: AscendContent) -> HcclOp:
+    """The collective of a timeline that has one."""
+    (op,) = content.ops.values()
+    return op
